@@ -1,0 +1,152 @@
+//! Larder beside the other local DynamoDBs, on the same work, in the same run.
+//!
+//! `cargo run --release -p larder-bench` fetches the peers, measures them in turn and prints one table of what was
+//! measured and one of what Larder must reach. It is its own load generator and its own bare server: those
+//! run as further processes of this binary.
+
+mod bare;
+mod embedded;
+mod http;
+mod job;
+mod load;
+mod package;
+mod peer;
+mod plan;
+mod process;
+mod report;
+mod results;
+mod run;
+mod targets;
+mod workload;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::embedded::Engine;
+use crate::peer::Peer;
+use crate::plan::Plan;
+use crate::workload::Op;
+
+/// Measures Larder beside DynamoDB Local, dynoxide and dynalite.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    process: Option<Process>,
+    /// Seconds instead of minutes: small tables, fewer connections, one round
+    #[arg(long)]
+    quick: bool,
+    /// Only these operations
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Op>,
+    /// Only these peers
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// How long each measurement takes
+    #[arg(long, value_parser = positive)]
+    seconds: Option<f64>,
+    /// How often everything is measured; the median counts
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: Option<u8>,
+    /// Also write every round of every measurement to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fail when a required ratio is missed or could not be measured
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Process {
+    /// The load generator, driven by the bench
+    #[command(hide = true)]
+    Load {
+        #[arg(long)]
+        server: SocketAddr,
+    },
+    /// A store in process, driven by the bench
+    #[command(hide = true)]
+    Embedded {
+        #[arg(long)]
+        engine: Engine,
+        #[arg(long)]
+        data: PathBuf,
+    },
+    /// A bare HTTP server that answers every GetItem with the same item
+    Bare {
+        #[arg(long)]
+        address: SocketAddr,
+    },
+}
+
+fn main() -> ExitCode {
+    raise_file_limit();
+    let arguments = Arguments::parse();
+    let done = match &arguments.process {
+        Some(Process::Load { server }) => load::serve(*server).map(|()| true),
+        Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),
+        Some(Process::Bare { address }) => bare::serve(*address).map(|()| true),
+        None => bench(arguments),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("larder-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs and prints; says whether what was to be checked holds.
+fn bench(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.quick { Plan::quick() } else { Plan::full() };
+    if !arguments.only.is_empty() {
+        plan.ops.retain(|op| arguments.only.contains(op));
+    }
+    if !arguments.peers.is_empty() {
+        plan.peers.retain(|peer| arguments.peers.contains(peer));
+    }
+    plan.seconds = arguments.seconds.unwrap_or(plan.seconds);
+    plan.rounds = arguments.rounds.map_or(plan.rounds, usize::from);
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let results = runtime.block_on(async {
+        let mut terminated = signal(SignalKind::terminate())?;
+        // Whichever comes first, dropping the run ends its processes and removes its files.
+        tokio::select! {
+            results = run::run(&plan) => results,
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            _ = terminated.recv() => anyhow::bail!("terminated"),
+        }
+    })?;
+
+    let targets = targets::targets(&plan, &results);
+    print!("{}", report::render(&plan, &results, &targets));
+    if let Some(file) = arguments.json {
+        let text = serde_json::to_string_pretty(&results)?;
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let missed = targets.iter().any(|target| target.met() == Some(false));
+    Ok(!(arguments.check && missed))
+}
+
+/// Each connection is an open file, and the usual limit is about a thousand. Servers started from here inherit it.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused, the run goes on, and the connections that fail are counted as errors.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 600.0 => Ok(seconds),
+        _ => Err("a number of seconds above 0, up to 600".to_owned()),
+    }
+}

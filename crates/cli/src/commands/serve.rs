@@ -1,0 +1,153 @@
+//! `larder serve`: DynamoDB's protocol on a port.
+//!
+//! Once it accepts requests it prints one line to stdout, `listening on http://ADDRESS`, for programs that
+//! start it. What is meant for people goes to stderr, and only to a terminal.
+//!
+//! SIGTERM and SIGINT stop it after the requests it accepted; a second one stops it at once.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use larder_server::{Config, Durability, Error, Server, StoreConfig};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime;
+
+const DEFAULT_DIRECTORY: &str = "larder-data";
+
+/// Serve DynamoDB's protocol.
+///
+/// Point any AWS SDK at it: set its endpoint URL to http://127.0.0.1:8000 and give it any region and any
+/// credentials. Requests are not authenticated.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where the store is, created if absent [default: larder-data]
+    #[arg(long, value_name = "DIR", conflicts_with = "memory")]
+    data: Option<PathBuf>,
+    /// Keep everything in memory; it is gone when the server stops
+    #[arg(long)]
+    memory: bool,
+    /// Where to listen; port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000", value_parser = address)]
+    dynamodb: SocketAddr,
+    /// When a write is acknowledged: once it is on disk, or up to 100 ms before
+    #[arg(long, value_enum, default_value_t = DurabilityWord::Immediate, conflicts_with = "memory")]
+    durability: DurabilityWord,
+    /// How long an expired item stays, as in 30s or 2d; AWS takes up to a few days
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
+    ttl_delay: Duration,
+    /// Listen on an address other machines can reach, although anybody who reaches it may read and write
+    #[arg(long)]
+    allow_remote: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DurabilityWord {
+    Immediate,
+    Relaxed,
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<(), String> {
+        raise_file_limit();
+        let runtime = runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("cannot start its threads: {error}"))?;
+        runtime.block_on(async {
+            let shutdown = shutdown_signal().map_err(|error| format!("cannot watch signals: {error}"))?;
+            let config = self.into_config();
+            let store = config.store.clone();
+            let server = Server::bind(config).await.map_err(|error| advise(&error))?;
+            announce(server.address(), &store).map_err(|error| format!("cannot write to stdout: {error}"))?;
+            server.run(shutdown).await.map_err(|error| advise(&error))
+        })
+    }
+
+    fn into_config(self) -> Config {
+        let store = if self.memory {
+            StoreConfig::Memory
+        } else {
+            StoreConfig::Directory {
+                path: self.data.unwrap_or_else(|| DEFAULT_DIRECTORY.into()),
+                durability: match self.durability {
+                    DurabilityWord::Immediate => Durability::Immediate,
+                    DurabilityWord::Relaxed => Durability::Relaxed,
+                },
+            }
+        };
+        Config { address: self.dynamodb, allow_remote: self.allow_remote, store, ttl_delay: self.ttl_delay }
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let unclear = |cause: &dyn Display| format!("{cause}; give HOST:PORT, such as 127.0.0.1:8000");
+    let mut found = text.to_socket_addrs().map_err(|error| unclear(&error))?;
+    found.next().ok_or_else(|| unclear(&"no such host"))
+}
+
+fn announce(address: SocketAddr, store: &StoreConfig) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "listening on http://{address}")?;
+    stdout.flush()?;
+    if io::stderr().is_terminal() {
+        let place = match store {
+            StoreConfig::Memory => "in memory, gone when it stops".to_owned(),
+            StoreConfig::Directory { path, .. } => format!("in {}", path.display()),
+        };
+        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url http://{address}");
+        eprintln!("Stop it with Ctrl-C.");
+    }
+    Ok(())
+}
+
+/// The error, its cause and the next step, in a sentence.
+fn advise(error: &Error) -> String {
+    match error {
+        Error::Remote { .. } => {
+            format!("{error}: use a loopback address such as 127.0.0.1, or add --allow-remote")
+        }
+        Error::Listen { address, cause } if cause.kind() == io::ErrorKind::AddrInUse => format!(
+            "cannot listen on {address}: another program already does; stop it, or choose another \
+             with --dynamodb, such as --dynamodb 127.0.0.1:{}",
+            address.port().checked_add(1).unwrap_or_default()
+        ),
+        Error::Listen { .. } => format!("{error}; choose another address with --dynamodb"),
+        Error::Directory { .. } => format!("{error}; make it writable, or choose another with --data"),
+        _ => error.to_string(),
+    }
+}
+
+/// Each connection is an open file, and the usual limit is about a thousand.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without more files it still serves, only fewer clients at once.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Done at the first signal to stop. The second ends the process.
+fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (first, told) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let mut next = async || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        next().await;
+        let _ = first.send(());
+        next().await;
+        process::exit(1);
+    });
+    Ok(async {
+        let _ = told.await;
+    })
+}

@@ -1,0 +1,608 @@
+//! Where a target is known to differ from AWS, in one place.
+//!
+//! A test listed here runs on that target and must fail; it is an error if it passes. Every other test must pass,
+//! but for wordings: where a target says the same in other words everywhere, [`WORDINGS`] says so once.
+//! `cargo run -p larder-conformance --example differences` prints the list as Markdown.
+
+use std::fmt::Write;
+
+use crate::endpoint::Target;
+
+/// What becomes of a listed test on its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is run, and fails.
+    Fails,
+    /// It is left out: the server does not survive it, and the tests after it would fail for nothing.
+    EndsTheServer,
+}
+
+/// Tests that fail on a target, for one reason.
+#[derive(Clone, Copy, Debug)]
+pub struct Difference {
+    pub target: Target,
+    pub verdict: Verdict,
+    /// What differs, in a few words.
+    pub what: &'static str,
+    pub reason: &'static str,
+    /// `file::test`, each.
+    pub tests: &'static [&'static str],
+}
+
+/// A part of a message that a target words in its own way.
+#[derive(Clone, Copy, Debug)]
+pub struct Wording {
+    pub target: Target,
+    pub aws: &'static str,
+    pub own: &'static str,
+}
+
+/// The message in the target's own words, if it has any for it.
+pub(crate) fn reworded(target: Target, message: &str) -> Option<String> {
+    let mut own = message.to_owned();
+    for wording in WORDINGS.iter().filter(|wording| wording.target == target) {
+        own = own.replace(wording.aws, wording.own);
+    }
+    (own != message).then_some(own)
+}
+
+/// The difference that makes this test fail on the target.
+pub fn find(target: Target, test: &str) -> Option<&'static Difference> {
+    LIST.iter().find(|difference| difference.target == target && difference.tests.contains(&test))
+}
+
+/// The list for people.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for target in Target::KNOWN {
+        let of_target = || LIST.iter().filter(move |difference| difference.target == target);
+        let _ = writeln!(text, "### `{}`\n", target.name());
+        if of_target().next().is_none() {
+            text.push_str("None.\n\n");
+            continue;
+        }
+        for wording in WORDINGS.iter().filter(|wording| wording.target == target) {
+            let own = if wording.own.is_empty() {
+                "nothing".to_owned()
+            } else {
+                format!("“{}”", wording.own.trim())
+            };
+            let _ = writeln!(text, "- says {own} for “{}”", wording.aws.trim());
+        }
+        if WORDINGS.iter().any(|wording| wording.target == target) {
+            text.push('\n');
+        }
+        text.push_str("| what | why | tests |\n| --- | --- | --- |\n");
+        for difference in of_target() {
+            let tests: Vec<String> = difference.tests.iter().map(|test| format!("`{test}`")).collect();
+            let _ = writeln!(text, "| {} | {} | {} |", difference.what, difference.reason, tests.join(" "));
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// Parts of messages that a target always words in its own way.
+pub const WORDINGS: &[Wording] = &[
+    Wording { target: Target::DynamoDbLocal, aws: "1 validation error detected: Invalid ", own: "Invalid " },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "1 validation error detected: One or more parameter values",
+        own: "One or more parameter values",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "1 validation error detected: Value provided in ExpressionAttribute",
+        own: "Value provided in ExpressionAttribute",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "1 validation error detected: ExpressionAttribute",
+        own: "ExpressionAttribute",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "1 validation error detected: Must specify the AttributesToGet",
+        own: "Must specify the AttributesToGet",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "1 validation error detected: Cannot specify the",
+        own: "Cannot specify the",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "1 validation error detected: ALL_PROJECTED_ATTRIBUTES",
+        own: "ALL_PROJECTED_ATTRIBUTES",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "Requested resource not found: Table: no.such.table not found",
+        own: "Cannot do operations on a non-existent table",
+    },
+    Wording {
+        target: Target::DynamoDbLocal,
+        aws: "Requested resource not found",
+        own: "Cannot do operations on a non-existent table",
+    },
+];
+
+/// Tests that differ, by target and by what differs.
+pub const LIST: &[Difference] = &[
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "tags",
+        reason: "“Tagging is not currently supported in DynamoDB Local.”",
+        tests: &[
+            "create_table::tags_given_at_creation_are_listed",
+            "list_tags_of_resource::a_new_table_has_no_tags",
+            "list_tags_of_resource::an_unknown_table_is_refused",
+            "list_tags_of_resource::something_that_is_no_arn_is_refused",
+            "tag_resource::a_table_has_at_most_fifty_tags",
+            "tag_resource::a_tag_is_added_or_replaced",
+            "tag_resource::an_unknown_table_is_refused",
+            "tag_resource::at_least_one_tag_is_given",
+            "untag_resource::a_tag_is_removed",
+            "untag_resource::at_least_one_key_is_given",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "deletion protection, table class, encryption, table ids",
+        reason: "not known to this build",
+        tests: &[
+            "create_table::a_new_table_has_an_id_and_deletion_protection_off",
+            "create_table::a_table_class_is_described",
+            "create_table::deletion_protection_is_described",
+            "create_table::encryption_with_a_managed_key_is_described",
+            "delete_table::a_protected_table_stays",
+            "update_table::deletion_protection_is_changed",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "index keys of many attributes",
+        reason: "not known to this build",
+        tests: &[
+            "create_table::a_fifth_key_attribute_of_a_kind_is_refused",
+            "create_table::a_global_index_key_has_up_to_four_attributes_of_each_kind",
+            "create_table::partition_keys_of_an_index_come_before_its_sort_keys",
+            "query::a_sort_attribute_of_an_index_needs_those_before_it",
+            "query::an_index_key_of_many_attributes_is_narrowed_from_the_left",
+            "query::every_partition_attribute_of_an_index_is_required",
+            "query::pages_of_an_index_of_many_attributes_resume",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "ARNs in the place of names",
+        reason: "not known to this build",
+        tests: &[
+            "describe_table::a_table_may_be_named_by_its_arn",
+            "put_item::a_table_may_be_named_by_its_arn",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "DescribeEndpoints",
+        reason: "not known to this build",
+        tests: &["describe_endpoints::one_endpoint_is_told_with_how_long_to_keep_it"],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "empty strings and binary",
+        reason: "refused everywhere by this build; AWS allows them outside keys",
+        tests: &[
+            "conditions::an_empty_string_is_a_value_like_others",
+            "get_item::an_empty_key_is_refused",
+            "put_item::a_key_is_not_empty",
+            "put_item::an_empty_index_key_is_refused",
+            "put_item::values_other_than_keys_may_be_empty",
+            "query::an_empty_key_value_is_refused",
+            "update_table::backfill_skips_items_whose_key_is_empty_or_too_long",
+            "values::binary_comes_back_as_it_went",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "the item on a failed condition",
+        reason: "`ReturnValuesOnConditionCheckFailure` of single writes is ignored",
+        tests: &[
+            "delete_item::a_failed_condition_keeps_the_item_and_can_return_it",
+            "put_item::a_failed_condition_can_return_the_item",
+            "update_item::a_failed_condition_changes_nothing_and_can_return_the_item",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "transactions",
+        reason: "this build allows 10 items, repeats no capacity rules of AWS, and tells no reason for invalid writes",
+        tests: &[
+            "transact_get_items::a_get_is_required",
+            "transact_get_items::a_hundred_items_are_the_most",
+            "transact_get_items::a_key_of_another_schema_cancels_with_a_reason",
+            "transact_write_items::a_hundred_actions_are_the_most",
+            "transact_write_items::a_key_of_another_schema_is_a_reason_too",
+            "transact_write_items::a_repeated_request_reports_what_it_would_have_read",
+            "transact_write_items::a_token_is_one_to_36_characters",
+            "transact_write_items::a_write_that_cannot_be_done_is_a_reason_too",
+            "transact_write_items::an_empty_token_is_refused",
+            "transact_write_items::an_update_and_a_check_need_their_expressions",
+            "transact_write_items::capacity_of_indexes_is_not_doubled",
+            "transact_write_items::four_megabytes_are_the_most",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "HTTP",
+        reason: "no compression, no HTTP/2, no health page; malformed requests end in 500 or pass; other CORS headers",
+        tests: &[
+            "protocol::a_broken_gzip_request_changes_nothing",
+            "protocol::a_browser_may_ask_first",
+            "protocol::a_browser_may_read_the_answer",
+            "protocol::a_deflate_request_is_read",
+            "protocol::a_get_says_that_the_endpoint_is_healthy",
+            "protocol::a_gzip_bomb_is_refused",
+            "protocol::a_gzip_request_is_read",
+            "protocol::a_large_answer_is_compressed_when_asked_for",
+            "protocol::a_missing_target_is_refused",
+            "protocol::an_empty_body_is_a_serialization_error",
+            "protocol::an_unknown_encoding_changes_nothing",
+            "protocol::an_unknown_operation_is_refused",
+            "protocol::another_method_is_not_served",
+            "protocol::every_answer_has_a_checksum_and_a_request_id",
+            "protocol::http2_is_spoken_to_clients_that_know_it",
+            "protocol::invalid_utf8_is_a_client_error",
+            "protocol::json_that_is_no_object_is_refused",
+            "protocol::malformed_json_is_a_serialization_error",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "shape of requests",
+        reason: "values of the wrong shape pass or end in 500, and constraints have words of their own",
+        tests: &[
+            "errors::a_member_of_the_wrong_shape_is_named_as_the_service_reads_it",
+            "errors::a_value_of_the_wrong_shape_is_refused",
+            "errors::constraints_are_all_told",
+            "errors::constraints_come_before_expressions",
+            "errors::errors_of_the_service_carry_their_namespace",
+            "errors::missing_members_are_all_told",
+            "errors::shape_comes_before_constraints",
+            "errors::table_names_are_constrained_everywhere",
+            "values::what_is_no_base64_is_refused",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::EndsTheServer,
+        what: "depth",
+        reason: "deep expressions and values overflow its stack",
+        tests: &[
+            "conditions::deep_nesting_is_refused_and_never_crashes",
+            "values::very_deep_values_are_refused_and_never_crash",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "order of errors",
+        reason: "the table is looked up before expressions and values are checked",
+        tests: &[
+            "errors::expressions_come_before_the_table",
+            "errors::the_key_comes_before_the_condition",
+            "errors::values_come_before_the_table",
+            "get_item::an_expression_is_checked_before_the_table",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "words and order of table errors",
+        reason: "tables, indexes and settings are refused in words of its own",
+        tests: &[
+            "create_table::a_disabled_stream_has_no_view",
+            "create_table::a_key_schema_has_at_most_two_attributes",
+            "create_table::a_key_schema_is_required",
+            "create_table::a_local_index_has_a_sort_key",
+            "create_table::a_local_index_needs_a_sort_key_on_the_table",
+            "create_table::a_local_index_shares_the_partition_key",
+            "create_table::a_name_is_of_certain_characters",
+            "create_table::a_name_is_required",
+            "create_table::a_name_is_three_to_255_characters",
+            "create_table::a_projection_has_a_known_type",
+            "create_table::a_table_has_at_most_five_local_indexes",
+            "create_table::a_table_has_at_most_twenty_global_indexes",
+            "create_table::a_taken_name_is_in_use",
+            "create_table::an_index_names_its_parts",
+            "create_table::an_index_of_an_on_demand_table_takes_no_capacity",
+            "create_table::billing_is_provisioned_unless_told",
+            "create_table::billing_mode_is_one_of_two",
+            "create_table::both_keys_cannot_be_one_attribute",
+            "create_table::constraint_errors_are_counted_together",
+            "create_table::index_lists_are_not_empty",
+            "create_table::index_names_are_constrained",
+            "create_table::index_names_are_distinct",
+            "create_table::key_schema_members_are_constrained",
+            "create_table::keys_are_defined_attributes",
+            "create_table::on_demand_billing_takes_no_capacity",
+            "create_table::projected_names_go_with_include_alone",
+            "create_table::provisioned_capacity_is_at_least_one",
+            "create_table::provisioned_capacity_is_required_when_billing_is_provisioned",
+            "create_table::the_first_key_is_the_partition_key",
+            "create_table::unused_definitions_are_named_when_there_are_indexes",
+            "create_table::unused_definitions_are_refused",
+            "delete_table::a_deleted_table_is_gone",
+            "delete_table::a_name_is_required",
+            "describe_table::a_name_is_checked_before_it_is_looked_up",
+            "list_tables::a_limit_is_one_to_a_hundred",
+            "list_tables::a_start_name_is_constrained",
+            "update_table::a_new_index_guards_writes_at_once",
+            "update_table::an_index_key_must_be_defined",
+            "update_table::an_update_names_one_action",
+            "update_table::backfill_skips_items_without_the_key_or_with_a_key_of_another_type",
+            "update_table::capacity_that_stays_the_same_is_refused",
+            "update_table::provisioned_billing_needs_capacity",
+            "update_table::something_must_change",
+            "update_time_to_live::an_attribute_is_required",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "words of key errors",
+        reason: "keys are refused in words of its own",
+        tests: &[
+            "batch_get_item::a_key_is_exactly_the_tables",
+            "batch_write_item::a_delete_key_is_exactly_the_tables",
+            "delete_item::a_key_is_exactly_the_tables",
+            "get_item::a_key_is_exactly_the_tables",
+            "get_item::a_key_is_required",
+            "get_item::a_too_long_key_is_refused",
+            "legacy::key_conditions_are_checked",
+            "put_item::a_key_is_of_its_type",
+            "put_item::a_too_long_index_key_is_refused",
+            "put_item::an_index_key_of_another_type_is_refused",
+            "put_item::an_item_has_its_key",
+            "put_item::key_lengths_are_in_utf8_bytes",
+            "put_item::keys_have_a_longest_length",
+            "query::a_key_condition_names_the_partition_key",
+            "query::a_key_condition_says_little",
+            "query::a_start_key_is_a_whole_key",
+            "query::a_start_key_is_within_the_condition",
+            "query::a_start_key_of_an_index_has_both_keys",
+            "scan::a_start_key_belongs_to_its_segment",
+            "scan::a_start_key_is_a_whole_key",
+            "update_item::a_key_is_exactly_the_tables",
+            "update_item::the_key_cannot_be_updated",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "words of other errors",
+        reason: "numbers, sets, batches and parameters are refused in words of its own",
+        tests: &[
+            "batch_get_item::a_hundred_keys_are_the_most",
+            "batch_get_item::something_must_be_asked_for",
+            "batch_write_item::one_bad_item_fails_the_whole_batch",
+            "batch_write_item::something_must_be_written",
+            "batch_write_item::twenty_five_requests_are_the_most",
+            "conditions::between_takes_bounds_of_one_type_in_order",
+            "conditions::conditions_are_refused_in_the_words_of_their_parameter",
+            "conditions::in_takes_one_to_a_hundred_values",
+            "delete_item::nothing_but_the_old_item_can_be_returned",
+            "legacy::attribute_updates_are_checked",
+            "legacy::attributes_to_get_are_whole_top_level_names",
+            "numbers::a_bad_number_is_refused_wherever_it_is",
+            "numbers::a_thirty_ninth_digit_is_refused",
+            "numbers::what_is_no_number_is_refused",
+            "put_item::an_item_and_a_table_are_required",
+            "put_item::no_capacity_is_told_unasked",
+            "put_item::nothing_but_the_old_item_can_be_returned",
+            "put_item::sets_are_not_empty",
+            "put_item::sets_have_no_duplicates",
+            "query::a_global_index_is_not_read_consistently",
+            "query::a_limit_is_at_least_one",
+            "query::select_and_projection_must_agree",
+            "scan::a_limit_is_at_least_one",
+            "scan::segments_are_checked",
+            "scan::select_and_projection_must_agree",
+            "update_item::a_value_of_the_wrong_type_is_refused_whatever_the_item",
+            "update_item::an_update_that_only_deletes_from_sets_does_not_create_the_item",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "capacity and collection metrics",
+        reason: "reads of nothing cost nothing, unasked capacity is told, no collection metrics",
+        tests: &[
+            "batch_get_item::capacity_is_per_table_and_per_item",
+            "batch_write_item::collection_metrics_are_per_table",
+            "delete_item::deleting_what_is_absent_is_no_error",
+            "put_item::collection_metrics_are_told_with_a_local_index",
+            "query::an_empty_answer_costs_half_a_unit",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "updates",
+        reason: "an update that only removes creates the item; touched paths are returned as whole attributes",
+        tests: &[
+            "legacy::attribute_updates_that_only_delete_do_not_create_the_item",
+            "update_item::an_update_that_only_removes_does_not_create_the_item",
+            "update_item::updated_values_are_of_the_touched_paths_only",
+            "update_item::updated_values_of_a_list_are_the_touched_elements",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
+        what: "rules that are not enforced",
+        reason: "projections of global indexes, types of index keys in updates, some reserved words, the page limit under a filter",
+        tests: &[
+            "query::a_global_index_cannot_fetch_what_it_does_not_project",
+            "query::a_page_ends_at_one_megabyte_before_the_filter_and_the_projection",
+            "query::a_projection_of_what_a_global_index_lacks_is_refused",
+            "update_item::an_index_key_stays_of_its_type",
+            "update_item::reserved_words_need_a_name",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "DescribeLimits, DescribeEndpoints",
+        reason: "absent",
+        tests: &[
+            "describe_endpoints::one_endpoint_is_told_with_how_long_to_keep_it",
+            "describe_limits::limits_are_those_of_a_new_account",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "ARNs in the place of names",
+        reason: "absent",
+        tests: &[
+            "describe_table::a_table_may_be_named_by_its_arn",
+            "put_item::a_table_may_be_named_by_its_arn",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "HTTP",
+        reason: "no compression, no HTTP/2; invalid UTF-8 is refused in plain text",
+        tests: &[
+            "protocol::a_broken_gzip_request_changes_nothing",
+            "protocol::a_deflate_request_is_read",
+            "protocol::a_gzip_request_is_read",
+            "protocol::a_large_answer_is_compressed_when_asked_for",
+            "protocol::an_unknown_encoding_changes_nothing",
+            "protocol::http2_is_spoken_to_clients_that_know_it",
+            "protocol::invalid_utf8_is_a_client_error",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "conditions that no item meets",
+        reason: "checked only against items; on an empty table anything passes, and operators are not counted",
+        tests: &[
+            "conditions::a_wrong_operand_type_is_named",
+            "conditions::a_wrong_operand_type_is_refused_not_false",
+            "conditions::an_expression_has_at_most_300_operators",
+            "conditions::an_unknown_type_is_refused",
+            "conditions::between_takes_bounds_of_one_type_in_order",
+            "conditions::deep_nesting_is_refused_and_never_crashes",
+            "conditions::existence_is_asked_of_a_path",
+            "conditions::functions_are_known_and_have_their_operands",
+            "conditions::functions_take_a_fixed_number_of_operands",
+            "conditions::in_takes_one_to_a_hundred_values",
+            "conditions::names_and_values_are_defined_and_used",
+            "legacy::expected_is_checked",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "words of expression errors",
+        reason: "projections, key conditions and misplaced functions are refused in words of its own",
+        tests: &[
+            "get_item::a_syntax_error_is_shown_where_it_is",
+            "get_item::an_expression_is_checked_before_the_table",
+            "get_item::conflicting_paths_are_refused",
+            "query::a_key_condition_says_little",
+            "query::a_syntax_error_is_shown_where_it_is",
+            "update_item::a_path_is_a_list_or_a_map_not_both",
+            "update_item::functions_of_conditions_do_not_belong_in_an_update",
+            "update_table::an_index_that_exists_cannot_be_created",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "updates",
+        reason: "an update that only removes creates the item; old values of a new item hold its key; touched list elements are returned as whole lists",
+        tests: &[
+            "legacy::attribute_updates_that_only_delete_do_not_create_the_item",
+            "update_item::a_created_item_has_no_old_values",
+            "update_item::an_update_that_only_deletes_from_sets_does_not_create_the_item",
+            "update_item::an_update_that_only_removes_does_not_create_the_item",
+            "update_item::updated_values_of_a_list_are_the_touched_elements",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "sets of numbers",
+        reason: "compared as text within updates",
+        tests: &[
+            "numbers::equal_numbers_unite_in_a_set",
+            "numbers::sets_hold_equal_numbers_once",
+            "update_item::add_sums_numbers_and_unites_sets",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "index rules",
+        reason: "backfill takes items with wrong keys, writes with keys that are too long pass, two indexes may be created at once, projections are not checked or fetched",
+        tests: &[
+            "put_item::a_too_long_index_key_is_refused",
+            "query::a_local_index_fetches_what_it_does_not_project",
+            "query::a_projection_of_what_a_global_index_lacks_is_refused",
+            "update_table::backfill_skips_items_whose_key_is_empty_or_too_long",
+            "update_table::backfill_skips_items_without_the_key_or_with_a_key_of_another_type",
+            "update_table::one_index_is_created_at_a_time",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "pages of one megabyte",
+        reason: "the item that crosses the limit is left for the next page; AWS and DynamoDB Local include it",
+        tests: &[
+            "query::a_page_ends_at_one_megabyte",
+            "query::a_page_ends_at_one_megabyte_before_the_filter_and_the_projection",
+            "scan::a_page_ends_at_one_megabyte",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "checks that are missing",
+        reason: "billing without capacity, a start key of another segment, empty keys in conditions, empty tokens, absent members, repeated TTL settings",
+        tests: &[
+            "create_table::billing_is_provisioned_unless_told",
+            "query::an_empty_key_value_is_refused",
+            "scan::a_start_key_belongs_to_its_segment",
+            "transact_write_items::an_empty_token_is_refused",
+            "transact_write_items::an_update_and_a_check_need_their_expressions",
+            "update_time_to_live::an_attribute_is_required",
+            "update_time_to_live::disabling_what_is_disabled_is_refused",
+            "update_time_to_live::enabling_twice_is_refused",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "projections of TransactGetItems",
+        reason: "the key is always added",
+        tests: &["transact_get_items::a_projection_is_per_item"],
+    },
+];

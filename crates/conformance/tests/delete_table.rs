@@ -1,0 +1,74 @@
+//! DeleteTable.
+
+use larder_conformance::{conform, keys};
+use serde_json::json;
+
+#[test]
+fn a_deleted_table_is_gone() {
+    conform(|db| {
+        let name = db.unused_name();
+        db.ok("CreateTable", keys("pk:S").request(&name));
+        std::mem::forget(db.adopt(&name));
+        let answer = db.ok("DeleteTable", json!({"TableName": name}));
+        assert_eq!(answer["TableDescription"]["TableName"], json!(name));
+        assert_eq!(answer["TableDescription"]["TableStatus"], "DELETING");
+    });
+}
+
+#[test]
+fn a_deleted_tables_items_do_not_come_back_with_its_name() {
+    conform(|db| {
+        let name = db.unused_name();
+        let table = db.table_from(keys("pk:S").request(&name));
+        table.put(json!({"pk": {"S": "a"}}));
+        drop(table);
+        let table = loop_until_created(db, &name);
+        assert_eq!(table.ok("Scan", json!({}))["Count"], json!(0));
+    });
+}
+
+/// On AWS a name is free again only after the delete is done.
+fn loop_until_created<'a>(db: &'a larder_conformance::Endpoint, name: &str) -> larder_conformance::Table<'a> {
+    for _ in 0..1000 {
+        let answer = db.call("CreateTable", keys("pk:S").request(name));
+        if answer.status == 200 {
+            return db.adopt(name);
+        }
+        answer.error("ResourceInUseException", "…");
+    }
+    panic!("{name} was never deleted");
+}
+
+#[test]
+fn an_unknown_table_is_not_found() {
+    conform(|db| {
+        db.call("DeleteTable", json!({"TableName": "no.such.table"})).error(
+            "ResourceNotFoundException",
+            "Requested resource not found: Table: no.such.table not found",
+        );
+    });
+}
+
+#[test]
+fn a_protected_table_stays() {
+    conform(|db| {
+        let table = db.table(keys("pk:S").with("DeletionProtectionEnabled", json!(true)));
+        table.call("DeleteTable", json!({})).error(
+            "ValidationException",
+            "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.",
+        );
+        assert_eq!(table.describe()["TableStatus"], "ACTIVE");
+        table.ok("UpdateTable", json!({"DeletionProtectionEnabled": false}));
+    });
+}
+
+#[test]
+fn a_name_is_required() {
+    conform(|db| {
+        db.invalid(
+            "DeleteTable",
+            json!({}),
+            "The parameter 'TableName' is required but was not present in the request",
+        );
+    });
+}

@@ -1,0 +1,168 @@
+//! Which bytes hold what: the on-disk map.
+//!
+//! ```text
+//! 01                              format: what wrote this store
+//! 02 name                         a table's record
+//! 03 table:u32 tree:u16           counters of a tree: entries, bytes
+//! 04 token                        a transaction that must not happen twice
+//! 05 expires:u64 token            the same, in the order they are forgotten
+//! 06                              the last table number given out
+//! 10 table:u32 tree:u16 …         data, by table:
+//!    tree 0      partition:u16 key             an item
+//!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
+//!    tree FFFF   expires:u64 item-key          when an item expires
+//! ```
+//!
+//! Integers are big-endian, so that they sort. `partition` is a hash of the partition key: it spreads
+//! partitions over the range that parallel scans divide. Table and tree numbers are never given out twice,
+//! so what a dropped table or index leaves behind can be cleared at leisure.
+
+use larder_model::{Item, KeySchema};
+
+use crate::key_bytes;
+
+pub(crate) const FORMAT: &[u8] = &[0x01];
+pub(crate) const LAST_TABLE: &[u8] = &[0x06];
+
+const RECORD: u8 = 0x02;
+const COUNTERS: u8 = 0x03;
+const TOKEN: u8 = 0x04;
+const TOKEN_EXPIRY: u8 = 0x05;
+const DATA: u8 = 0x10;
+
+/// The number of a table; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TableId(pub u32);
+
+/// One of the sorted sets of entries that make up a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TreeId(pub u16);
+
+impl TreeId {
+    pub(crate) const ITEMS: Self = Self(0);
+    pub(crate) const EXPIRY: Self = Self(0xffff);
+}
+
+/// The bytes between the start of a data key and the key itself: `10 table tree`.
+pub(crate) const TREE_PREFIX_BYTES: usize = 7;
+const PARTITION_BYTES: usize = 2;
+/// Partitions are hashed into this many places.
+pub(crate) const PARTITIONS: u32 = 1 << 16;
+
+pub(crate) fn record(name: &str) -> Vec<u8> {
+    [&[RECORD], name.as_bytes()].concat()
+}
+
+/// All table records.
+pub(crate) fn records() -> [u8; 1] {
+    [RECORD]
+}
+
+pub(crate) fn counters(table: TableId, tree: TreeId) -> Vec<u8> {
+    [&[COUNTERS][..], &table.0.to_be_bytes(), &tree.0.to_be_bytes()].concat()
+}
+
+pub(crate) fn token(token: &str) -> Vec<u8> {
+    [&[TOKEN], token.as_bytes()].concat()
+}
+
+pub(crate) fn token_expiry(expires_seconds: i64, token: &str) -> Vec<u8> {
+    [&[TOKEN_EXPIRY][..], &seconds(expires_seconds), token.as_bytes()].concat()
+}
+
+/// Tokens that are forgotten before this second.
+pub(crate) fn tokens_expiring_before(seconds_now: i64) -> [Vec<u8>; 2] {
+    [vec![TOKEN_EXPIRY], [&[TOKEN_EXPIRY][..], &seconds(seconds_now)].concat()]
+}
+
+/// The token in the key of a `token_expiry` entry.
+pub(crate) fn expiring_token(key: &[u8]) -> Option<&str> {
+    key.get(9..).and_then(|token| std::str::from_utf8(token).ok())
+}
+
+pub(crate) fn tree(table: TableId, tree: TreeId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    out.push(DATA);
+    out.extend_from_slice(&table.0.to_be_bytes());
+    out.extend_from_slice(&tree.0.to_be_bytes());
+    out
+}
+
+/// All data of all tables.
+pub(crate) fn data() -> [u8; 1] {
+    [DATA]
+}
+
+/// The table and tree a data key belongs to.
+pub(crate) fn owner(key: &[u8]) -> Option<(TableId, TreeId)> {
+    let (head, _) = key.split_first_chunk::<TREE_PREFIX_BYTES>()?;
+    let [DATA, a, b, c, d, e, f] = *head else { return None };
+    Some((TableId(u32::from_be_bytes([a, b, c, d])), TreeId(u16::from_be_bytes([e, f]))))
+}
+
+/// Where the entries of a tree's partitions from `first` on begin.
+pub(crate) fn partition_start(table: TableId, tree_id: TreeId, first: u32) -> Vec<u8> {
+    let mut out = tree(table, tree_id);
+    match u16::try_from(first) {
+        Ok(partition) => out.extend_from_slice(&partition.to_be_bytes()),
+        // One past the last partition: the end of the tree.
+        Err(_) => out = key_bytes::after_prefix(&out).expect("a data key does not begin with FF"),
+    }
+    out
+}
+
+/// The key of an item, or of an index entry without its item's key: `None` when a key attribute is missing
+/// or not a scalar.
+pub(crate) fn key(table: TableId, tree_id: TreeId, schema: &KeySchema, item: &Item) -> Option<Vec<u8>> {
+    let mut out = tree(table, tree_id);
+    let at = out.len();
+    out.extend_from_slice(&[0; PARTITION_BYTES]);
+    for attribute in &schema.partition {
+        key_bytes::put(&mut out, item.get(&attribute.name)?).then_some(())?;
+    }
+    let partition = partition_hash(&out[at + PARTITION_BYTES..]);
+    out[at..at + PARTITION_BYTES].copy_from_slice(&partition.to_be_bytes());
+    for attribute in &schema.sort {
+        key_bytes::put(&mut out, item.get(&attribute.name)?).then_some(())?;
+    }
+    Some(out)
+}
+
+/// What follows the tree prefix in an item's key, which index and expiry entries end with.
+pub(crate) fn item_key_tail(item_key: &[u8]) -> &[u8] {
+    item_key.get(TREE_PREFIX_BYTES..).unwrap_or_default()
+}
+
+pub(crate) fn expiry(table: TableId, expires_seconds: i64, item_key: &[u8]) -> Vec<u8> {
+    let mut out = tree(table, TreeId::EXPIRY);
+    out.extend_from_slice(&seconds(expires_seconds));
+    out.extend_from_slice(item_key_tail(item_key));
+    out
+}
+
+/// Expiry entries before this second.
+pub(crate) fn expiring_before(table: TableId, seconds_now: i64) -> [Vec<u8>; 2] {
+    let from = tree(table, TreeId::EXPIRY);
+    let to = [&from[..], &seconds(seconds_now)].concat();
+    [from, to]
+}
+
+/// When the item of an expiry entry expires, and its key.
+pub(crate) fn read_expiry(table: TableId, entry_key: &[u8]) -> Option<(i64, Vec<u8>)> {
+    let (head, tail) = entry_key.get(TREE_PREFIX_BYTES..)?.split_first_chunk::<8>()?;
+    let expires = i64::try_from(u64::from_be_bytes(*head)).ok()?;
+    let mut item_key = tree(table, TreeId::ITEMS);
+    item_key.extend_from_slice(tail);
+    Some((expires, item_key))
+}
+
+fn seconds(seconds: i64) -> [u8; 8] {
+    u64::try_from(seconds).unwrap_or(0).to_be_bytes()
+}
+
+/// FNV-1a, folded to 16 bits. Part of the format: it must not change.
+fn partition_hash(bytes: &[u8]) -> u16 {
+    let hash =
+        bytes.iter().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (hash >> 16) as u16 ^ hash as u16
+}

@@ -1,0 +1,235 @@
+//! The database: DynamoDB's tables, items and indexes on ordered bytes.
+//!
+//! [`Engine`] does each operation; `ops` says what goes in and comes out. Nothing here knows JSON, sockets or
+//! schemas. Reads are plain calls on a snapshot. Writes are futures that wait for nothing but the disk, and
+//! need no runtime.
+//!
+//! Promises:
+//! - An answered write is on disk, with its index entries, or not at all.
+//! - Writes to one item happen one after the other; a condition sees the write before it.
+//! - A transaction is seen whole or not at all.
+//! - Indexes agree with items at every instant.
+
+mod capacity;
+mod catalog;
+#[cfg(test)]
+mod generate;
+mod index;
+pub mod item_bytes;
+pub mod key_bytes;
+mod key_rules;
+mod layout;
+pub mod ops;
+mod read;
+mod record;
+mod table_rules;
+mod tables;
+mod transact;
+mod ttl;
+mod work;
+mod write;
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use larder_model::{ApiError, TableName, UnixTime};
+use larder_storage::{Batch, Options, Store};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+
+pub use ttl::Reaped;
+pub use work::Worked;
+
+use catalog::{Catalog, Table};
+use item_bytes::ItemBytesError;
+use key_rules::KeyFault;
+use layout::TableId;
+use ops::{Request, Response};
+use record::RecordError;
+use work::Progress;
+use write::ItemLocks;
+
+/// What wrote this store.
+const FORMAT_VERSION: u8 = 1;
+
+/// A database. Clones are the same database.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<Inner>);
+
+#[derive(Debug)]
+pub struct Inner {
+    store: Store,
+    catalog: RwLock<Catalog>,
+    locks: ItemLocks,
+    last_table: AtomicU32,
+    progress: Mutex<Progress>,
+    /// Something may belong to no table any more.
+    garbage: AtomicBool,
+    wake: Notify,
+}
+
+impl Deref for Engine {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+/// What can go wrong, in the engine or below it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is at fault, or the state it met.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("{}", .0.message)]
+    Key(KeyFault),
+    #[error(transparent)]
+    Expression(#[from] larder_expr::Error),
+    #[error(transparent)]
+    Storage(#[from] larder_storage::Error),
+    #[error(transparent)]
+    Item(#[from] ItemBytesError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Bytes that belong together do not agree.
+    #[error("the store is damaged: {0}")]
+    Damaged(&'static str),
+    #[error("the store was written by a newer version of Larder (format {0}): use that version")]
+    Newer(u8),
+}
+
+impl Error {
+    fn validation(message: impl Into<String>) -> Self {
+        Self::Api(ApiError::Validation(message.into()))
+    }
+}
+
+impl From<KeyFault> for Error {
+    fn from(fault: KeyFault) -> Self {
+        Self::Key(fault)
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api(error) => error,
+            Error::Key(fault) => Self::Validation(fault.message),
+            Error::Expression(error) => error.into(),
+            Error::Storage(larder_storage::Error::Busy { .. }) => Self::Throttled,
+            Error::Storage(_) | Error::Item(_) | Error::Record(_) | Error::Damaged(_) | Error::Newer(_) => {
+                Self::internal(&error)
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Opens the database in a directory, which is made if it is missing. A directory has one owner at a time.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        Self::on_store(Store::open(dir, options)?)
+    }
+
+    /// A database that lives as long as its last clone.
+    pub fn memory() -> Result<Self, Error> {
+        Self::on_store(Store::memory(Options::default())?)
+    }
+
+    pub fn on_store(store: Store) -> Result<Self, Error> {
+        let snapshot = store.snapshot();
+        match snapshot.get(layout::FORMAT)?.as_deref() {
+            None => {
+                let mut batch = Batch::default();
+                batch.put(layout::FORMAT.to_vec(), vec![FORMAT_VERSION]);
+                store.write(batch)?;
+            }
+            Some([FORMAT_VERSION]) => {}
+            Some(other) => return Err(Error::Newer(other.first().copied().unwrap_or(0))),
+        }
+        let last_table = match snapshot.get(layout::LAST_TABLE)? {
+            Some(bytes) => bytes.as_ref().try_into().map(u32::from_be_bytes).unwrap_or(u32::MAX),
+            None => 0,
+        };
+        Ok(Self(Arc::new(Inner {
+            catalog: RwLock::new(Catalog::load(&snapshot)?),
+            store,
+            locks: ItemLocks::default(),
+            last_table: AtomicU32::new(last_table),
+            progress: Mutex::default(),
+            garbage: AtomicBool::new(true),
+            wake: Notify::new(),
+        })))
+    }
+
+    /// Any operation.
+    pub async fn execute(&self, request: Request, now: UnixTime) -> Result<Response, ApiError> {
+        Ok(match request {
+            Request::CreateTable(request) => Response::CreateTable(self.create_table(*request, now).await?),
+            Request::DescribeTable(request) => Response::DescribeTable(self.describe_table(&request)?),
+            Request::ListTables(request) => Response::ListTables(self.list_tables(&request)),
+            Request::UpdateTable(request) => Response::UpdateTable(self.update_table(*request, now).await?),
+            Request::DeleteTable(request) => Response::DeleteTable(self.delete_table(request).await?),
+            Request::UpdateTimeToLive(request) => {
+                Response::UpdateTimeToLive(self.update_time_to_live(request).await?)
+            }
+            Request::DescribeTimeToLive(request) => {
+                Response::DescribeTimeToLive(self.describe_time_to_live(&request)?)
+            }
+            Request::TagResource(request) => {
+                self.tag_resource(request).await?;
+                Response::TagResource
+            }
+            Request::UntagResource(request) => {
+                self.untag_resource(request).await?;
+                Response::UntagResource
+            }
+            Request::ListTagsOfResource(request) => {
+                Response::ListTagsOfResource(self.list_tags_of_resource(&request)?)
+            }
+            Request::DescribeLimits => Response::DescribeLimits,
+            Request::DescribeEndpoints => Response::DescribeEndpoints,
+            Request::GetItem(request) => Response::GetItem(self.get_item(&request)?),
+            Request::PutItem(request) => Response::PutItem(self.put_item(request).await?),
+            Request::UpdateItem(request) => Response::UpdateItem(self.update_item(request).await?),
+            Request::DeleteItem(request) => Response::DeleteItem(self.delete_item(request).await?),
+            Request::Query(request) => Response::Query(self.query(&request)?),
+            Request::Scan(request) => Response::Scan(self.scan(&request)?),
+            Request::BatchGetItem(request) => Response::BatchGetItem(self.batch_get_item(request)?),
+            Request::BatchWriteItem(request) => {
+                Response::BatchWriteItem(self.batch_write_item(request).await?)
+            }
+            Request::TransactGetItems(request) => {
+                Response::TransactGetItems(self.transact_get_items(&request)?)
+            }
+            Request::TransactWriteItems(request) => {
+                Response::TransactWriteItems(self.transact_write_items(request, now).await?)
+            }
+        })
+    }
+
+    /// Finishes what was submitted and lets go of the directory. Blocks until that is done.
+    pub fn close(&self) -> Result<(), Error> {
+        Ok(self.store.close()?)
+    }
+
+    fn table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
+        self.catalog.read().table(name).cloned()
+    }
+
+    fn next_table_id(&self, batch: &mut Batch) -> TableId {
+        let id = self.last_table.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        batch.put(layout::LAST_TABLE.to_vec(), id.to_be_bytes().to_vec());
+        TableId(id)
+    }
+
+    /// Reads the catalog again from what is on disk.
+    fn reload_catalog(&self) -> Result<(), Error> {
+        let mut catalog = self.catalog.write();
+        *catalog = Catalog::load(&self.store.snapshot())?;
+        Ok(())
+    }
+}

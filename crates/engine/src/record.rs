@@ -1,0 +1,376 @@
+//! A table's record: the catalog entry as an item.
+//!
+//! Attributes that a later version adds are optional here, so that an older record stays readable.
+
+use std::sync::Arc;
+
+use larder_model::{
+    AttributeValue, Billing, Encryption, IndexDefinition, IndexKind, IndexName, Item, KeyAttribute,
+    KeySchema, KeyType, Number, Projection, StreamView, TableClass, TableDefinition, TableName, Throughput,
+    UnixTime,
+};
+
+use crate::catalog::{Expiry, History, IndexTree, Table};
+use crate::layout::{TableId, TreeId};
+
+/// A record that does not say what a record must.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record of a table cannot be read: `{0}` is missing or not understood")]
+pub struct RecordError(&'static str);
+
+type Result<T> = std::result::Result<T, RecordError>;
+
+pub(crate) fn write(table: &Table) -> Item {
+    let definition = &*table.definition;
+    let mut record = Item::new();
+    record.insert("id", i64::from(table.id.0));
+    record.insert("name", definition.name.as_str());
+    record.insert(
+        "attributes",
+        list(&definition.attributes, |(name, kind)| AttributeValue::S(format!("{kind}{name}"))),
+    );
+    record.insert("key", write_key(&definition.key));
+    let indexes: Vec<_> = definition.indexes.iter().zip(&table.trees).collect();
+    record.insert("indexes", list(&indexes, |(index, tree)| write_index(index, tree)));
+    record.insert("next_tree", i64::from(table.next_tree));
+    match definition.billing {
+        Billing::OnDemand => {}
+        Billing::Provisioned(throughput) => {
+            record.insert("provisioned", write_throughput(throughput));
+        }
+    }
+    if let Some(limits) = definition.on_demand_limits {
+        record.insert("on_demand_limits", write_throughput(limits));
+    }
+    if let Some(view) = definition.stream {
+        record.insert("stream", stream_view_name(view));
+    }
+    if let Some(encryption) = &definition.encryption {
+        record.insert("encryption", encryption.kms_key.clone().unwrap_or_default());
+    }
+    if let Some(class) = definition.class {
+        record.insert("infrequent_access", class == TableClass::StandardInfrequentAccess);
+    }
+    record.insert("deletion_protection", definition.deletion_protection);
+    let tags = definition.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    record.insert("tags", AttributeValue::M(tags.collect()));
+    if let Some(expiry) = &table.expiry {
+        record.insert("ttl", expiry.attribute.as_str());
+        record.insert("ttl_building", expiry.building);
+    }
+    write_history(&mut record, &table.history);
+    record
+}
+
+pub(crate) fn read(record: &Item) -> Result<Table> {
+    let attributes = texts(record, "attributes")?
+        .map(|text| {
+            let text = text?;
+            let (kind, name) = text.split_at_checked(1).ok_or(RecordError("attributes"))?;
+            Ok((name.to_owned(), KeyType::from_name(kind).ok_or(RecordError("attributes"))?))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut indexes = Vec::new();
+    let mut trees = Vec::new();
+    for value in items(record, "indexes")? {
+        let AttributeValue::M(index) = value else { return Err(RecordError("indexes")) };
+        let (definition, tree) = read_index(index, &attributes)?;
+        indexes.push(definition);
+        trees.push(tree);
+    }
+    let definition = TableDefinition {
+        name: TableName::new(text(record, "name")?).map_err(|_| RecordError("name"))?,
+        key: read_key(record, &attributes)?,
+        indexes,
+        billing: match read_throughput(record, "provisioned")? {
+            Some(throughput) => Billing::Provisioned(throughput),
+            None => Billing::OnDemand,
+        },
+        on_demand_limits: read_throughput(record, "on_demand_limits")?,
+        stream: optional(record, "stream", |value| value.as_str().and_then(stream_view))?,
+        encryption: optional(record, "encryption", |value| {
+            let key = value.as_str()?;
+            Some(Encryption { kms_key: (!key.is_empty()).then(|| key.to_owned()) })
+        })?,
+        class: optional(record, "infrequent_access", as_bool)?
+            .map(|rare| if rare { TableClass::StandardInfrequentAccess } else { TableClass::Standard }),
+        deletion_protection: optional(record, "deletion_protection", as_bool)?.unwrap_or(false),
+        tags: optional(record, "tags", |value| match value {
+            AttributeValue::M(tags) => {
+                tags.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+            }
+            _ => None,
+        })?
+        .unwrap_or_default(),
+        attributes,
+    };
+    let expiry = match record.get("ttl").and_then(AttributeValue::as_str) {
+        Some(attribute) => Some(Expiry {
+            attribute: attribute.to_owned(),
+            building: optional(record, "ttl_building", as_bool)?.unwrap_or(false),
+        }),
+        None => None,
+    };
+    Ok(Table {
+        id: TableId(integer(record, "id")?),
+        definition: Arc::new(definition),
+        trees,
+        next_tree: integer(record, "next_tree")?,
+        expiry,
+        history: read_history(record)?,
+    })
+}
+
+fn write_index(index: &IndexDefinition, tree: &IndexTree) -> AttributeValue {
+    let mut record = Item::new();
+    record.insert("name", index.name.as_str());
+    record.insert("local", index.kind == IndexKind::Local);
+    record.insert("key", write_key(&index.key));
+    match &index.projection {
+        Projection::All => record.insert("project", "all"),
+        Projection::KeysOnly => record.insert("project", "keys"),
+        Projection::Include(names) => {
+            record.insert("project", list(names, |name| AttributeValue::S(name.clone())))
+        }
+    };
+    record.insert("throughput", write_throughput(index.throughput));
+    if let Some(limits) = index.on_demand_limits {
+        record.insert("on_demand_limits", write_throughput(limits));
+    }
+    record.insert("tree", i64::from(tree.id.0));
+    record.insert("building", tree.building);
+    AttributeValue::M(record)
+}
+
+fn read_index(record: &Item, attributes: &[(String, KeyType)]) -> Result<(IndexDefinition, IndexTree)> {
+    let projection = match record.get("project") {
+        Some(AttributeValue::S(word)) if word == "all" => Projection::All,
+        Some(AttributeValue::S(word)) if word == "keys" => Projection::KeysOnly,
+        Some(AttributeValue::L(_)) => Projection::Include(
+            texts(record, "project")?.map(|name| name.map(str::to_owned)).collect::<Result<_>>()?,
+        ),
+        _ => return Err(RecordError("project")),
+    };
+    let local = optional(record, "local", as_bool)?.unwrap_or(false);
+    let definition = IndexDefinition {
+        name: IndexName::new(text(record, "name")?).map_err(|_| RecordError("name"))?,
+        kind: if local { IndexKind::Local } else { IndexKind::Global },
+        key: read_key(record, attributes)?,
+        projection,
+        throughput: read_throughput(record, "throughput")?.unwrap_or_default(),
+        on_demand_limits: read_throughput(record, "on_demand_limits")?,
+    };
+    let tree = IndexTree {
+        id: TreeId(integer(record, "tree")?),
+        building: optional(record, "building", as_bool)?.unwrap_or(false),
+    };
+    Ok((definition, tree))
+}
+
+/// A list of texts: `P` or `S` for the part of the key, then the attribute's name.
+fn write_key(key: &KeySchema) -> AttributeValue {
+    let part =
+        |part: char| move |attribute: &KeyAttribute| AttributeValue::S(format!("{part}{}", attribute.name));
+    AttributeValue::L(key.partition.iter().map(part('P')).chain(key.sort.iter().map(part('S'))).collect())
+}
+
+fn read_key(record: &Item, attributes: &[(String, KeyType)]) -> Result<KeySchema> {
+    let mut key = KeySchema { partition: Vec::new(), sort: Vec::new() };
+    for text in texts(record, "key")? {
+        let (part, name) = text?.split_at_checked(1).ok_or(RecordError("key"))?;
+        let (_, kind) = attributes.iter().find(|(known, _)| known == name).ok_or(RecordError("key"))?;
+        let attribute = KeyAttribute { name: name.to_owned(), kind: *kind };
+        match part {
+            "P" => key.partition.push(attribute),
+            "S" => key.sort.push(attribute),
+            _ => return Err(RecordError("key")),
+        }
+    }
+    Ok(key)
+}
+
+fn write_throughput(throughput: Throughput) -> AttributeValue {
+    AttributeValue::L(vec![throughput.read.into(), throughput.write.into()])
+}
+
+fn read_throughput(record: &Item, name: &'static str) -> Result<Option<Throughput>> {
+    optional(record, name, |value| match value {
+        AttributeValue::L(units) => match units.as_slice() {
+            [read, write] => {
+                let units = |value: &AttributeValue| value.as_number().and_then(Number::to_i64);
+                Some(Throughput { read: units(read)?, write: units(write)? })
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn stream_view_name(view: StreamView) -> &'static str {
+    match view {
+        StreamView::KeysOnly => "keys",
+        StreamView::NewImage => "new",
+        StreamView::OldImage => "old",
+        StreamView::NewAndOldImages => "both",
+    }
+}
+
+fn stream_view(name: &str) -> Option<StreamView> {
+    [StreamView::KeysOnly, StreamView::NewImage, StreamView::OldImage, StreamView::NewAndOldImages]
+        .into_iter()
+        .find(|view| stream_view_name(*view) == name)
+}
+
+fn write_history(record: &mut Item, history: &History) {
+    record.insert("uuid", AttributeValue::B(history.uuid.to_vec()));
+    record.insert("created", history.created.millis());
+    let moments = [
+        ("on_demand_since", history.on_demand_since),
+        ("throughput_increased", history.throughput_increased),
+        ("throughput_decreased", history.throughput_decreased),
+        ("stream_label", history.stream_label),
+        ("class_changed", history.class_changed),
+    ];
+    for (name, moment) in moments {
+        if let Some(moment) = moment {
+            record.insert(name, moment.millis());
+        }
+    }
+}
+
+fn read_history(record: &Item) -> Result<History> {
+    let moment =
+        |name| optional(record, name, |value| value.as_number()?.to_i64().map(UnixTime::from_millis));
+    Ok(History {
+        uuid: optional(record, "uuid", |value| match value {
+            AttributeValue::B(bytes) => bytes.as_slice().try_into().ok(),
+            _ => None,
+        })?
+        .ok_or(RecordError("uuid"))?,
+        created: moment("created")?.ok_or(RecordError("created"))?,
+        on_demand_since: moment("on_demand_since")?,
+        throughput_increased: moment("throughput_increased")?,
+        throughput_decreased: moment("throughput_decreased")?,
+        stream_label: moment("stream_label")?,
+        class_changed: moment("class_changed")?,
+    })
+}
+
+fn list<T>(values: &[T], value: impl Fn(&T) -> AttributeValue) -> AttributeValue {
+    AttributeValue::L(values.iter().map(value).collect())
+}
+
+fn text<'a>(record: &'a Item, name: &'static str) -> Result<&'a str> {
+    record.get(name).and_then(AttributeValue::as_str).ok_or(RecordError(name))
+}
+
+fn items<'a>(record: &'a Item, name: &'static str) -> Result<&'a [AttributeValue]> {
+    match record.get(name) {
+        Some(AttributeValue::L(values)) => Ok(values),
+        _ => Err(RecordError(name)),
+    }
+}
+
+fn texts<'a>(record: &'a Item, name: &'static str) -> Result<impl Iterator<Item = Result<&'a str>>> {
+    Ok(items(record, name)?.iter().map(move |value| value.as_str().ok_or(RecordError(name))))
+}
+
+fn integer<T: TryFrom<i64>>(record: &Item, name: &'static str) -> Result<T> {
+    let number = record.get(name).and_then(AttributeValue::as_number).and_then(Number::to_i64);
+    number.and_then(|number| T::try_from(number).ok()).ok_or(RecordError(name))
+}
+
+fn as_bool(value: &AttributeValue) -> Option<bool> {
+    match value {
+        AttributeValue::Bool(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn optional<T>(
+    record: &Item,
+    name: &'static str,
+    read: impl Fn(&AttributeValue) -> Option<T>,
+) -> Result<Option<T>> {
+    record.get(name).map(|value| read(value).ok_or(RecordError(name))).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(name: &str, kind: KeyType) -> KeyAttribute {
+        KeyAttribute { name: name.into(), kind }
+    }
+
+    #[test]
+    fn a_record_says_everything_about_its_table() {
+        let index = |name: &str, kind, projection| IndexDefinition {
+            name: IndexName::new(name).unwrap(),
+            kind,
+            key: KeySchema {
+                partition: vec![attribute("pk", KeyType::S)],
+                sort: vec![attribute("n", KeyType::N), attribute("b", KeyType::B)],
+            },
+            projection,
+            throughput: Throughput { read: 3, write: 4 },
+            on_demand_limits: Some(Throughput { read: -1, write: 7 }),
+        };
+        let mut table = Table {
+            id: TableId(77),
+            definition: Arc::new(TableDefinition {
+                name: TableName::new("full").unwrap(),
+                attributes: vec![
+                    ("pk".into(), KeyType::S),
+                    ("n".into(), KeyType::N),
+                    ("b".into(), KeyType::B),
+                ],
+                key: KeySchema {
+                    partition: vec![attribute("pk", KeyType::S)],
+                    sort: vec![attribute("n", KeyType::N)],
+                },
+                indexes: vec![
+                    index("all", IndexKind::Global, Projection::All),
+                    index("some", IndexKind::Local, Projection::Include(vec!["x".into(), "y".into()])),
+                    index("keys", IndexKind::Global, Projection::KeysOnly),
+                ],
+                billing: Billing::Provisioned(Throughput { read: 5, write: 6 }),
+                on_demand_limits: None,
+                stream: Some(StreamView::OldImage),
+                encryption: Some(Encryption { kms_key: Some("key".into()) }),
+                class: Some(TableClass::StandardInfrequentAccess),
+                deletion_protection: true,
+                tags: [("Name".into(), "Lunch".into())].into(),
+            }),
+            trees: (1..4).map(|n| IndexTree { id: TreeId(n), building: n == 2 }).collect(),
+            next_tree: 9,
+            expiry: Some(Expiry { attribute: "ttl".into(), building: true }),
+            history: History {
+                uuid: [7; 16],
+                created: UnixTime::from_millis(1_700_000_000_123),
+                on_demand_since: Some(UnixTime::from_millis(1)),
+                throughput_increased: Some(UnixTime::from_millis(2)),
+                throughput_decreased: None,
+                stream_label: Some(UnixTime::from_millis(3)),
+                class_changed: None,
+            },
+        };
+        let check = |table: &Table| {
+            let read = read(&write(table)).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{table:?}"));
+        };
+        check(&table);
+        let definition = Arc::make_mut(&mut table.definition);
+        definition.billing = Billing::OnDemand;
+        definition.on_demand_limits = Some(Throughput { read: 10, write: -1 });
+        definition.stream = None;
+        definition.encryption = Some(Encryption { kms_key: None });
+        table.expiry = None;
+        check(&table);
+    }
+
+    #[test]
+    fn a_damaged_record_is_an_error() {
+        assert_eq!(read(&Item::new()).map(|_| ()), Err(RecordError("attributes")));
+    }
+}

@@ -1,0 +1,385 @@
+//! Creating, describing, changing and dropping tables; their tags; their TTL.
+//!
+//! A change is visible to other requests as soon as it is submitted and answered once it is on disk. Work that
+//! takes time (filling an index, clearing away what was dropped) is left to [`Engine::work`].
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use larder_model::{
+    ApiError, Arn, Billing, StreamView, TableDefinition, TableName, Tags, Throughput, UnixTime,
+};
+use larder_storage::{Batch, Ticket};
+
+use crate::catalog::{Catalog, Expiry, History, IndexTree, Table};
+use crate::layout::{self, TableId, TreeId};
+use crate::ops::{
+    CreateTable, DeleteTable, DescribeTable, DescribeTimeToLive, IndexDescription, IndexStatus, ListTables,
+    ListTablesOutput, ListTagsOfResource, TableDescription, TableStatus, TagResource, TimeToLive,
+    UntagResource, UpdateTable, UpdateTimeToLive,
+};
+use crate::{Engine, Error, item_bytes, record, table_rules};
+
+const LIST_TABLES_MAX: usize = 100;
+
+impl Engine {
+    pub async fn create_table(&self, request: CreateTable, now: UnixTime) -> Result<TableDescription, Error> {
+        let definition = table_rules::new_table(&request)?;
+        let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
+            if catalog.find(&definition.name).is_some() {
+                return Err(
+                    ApiError::ResourceInUse(format!("Table already exists: {}", definition.name)).into()
+                );
+            }
+            let id = self.next_table_id(batch);
+            let table = Arc::new(new_table(id, definition, now));
+            put_record(batch, &table);
+            catalog.insert(table.clone());
+            Ok(((), self.describe(&table)?))
+        })?;
+        ticket.await?;
+        description.status = TableStatus::Creating;
+        for index in &mut description.indexes {
+            index.status = IndexStatus::Creating { backfilling: false };
+        }
+        Ok(description)
+    }
+
+    pub fn describe_table(&self, request: &DescribeTable) -> Result<TableDescription, Error> {
+        let table = self.named_table(&request.table)?;
+        self.describe(&table)
+    }
+
+    pub fn list_tables(&self, request: &ListTables) -> ListTablesOutput {
+        let limit = request.limit.unwrap_or(LIST_TABLES_MAX).min(LIST_TABLES_MAX);
+        let catalog = self.catalog.read();
+        let mut after = catalog.names_after(request.start.as_deref()).cloned();
+        let names: Vec<TableName> = after.by_ref().take(limit).collect();
+        let last = after.next().and(names.last().cloned());
+        ListTablesOutput { names, last }
+    }
+
+    pub async fn update_table(&self, request: UpdateTable, now: UnixTime) -> Result<TableDescription, Error> {
+        table_rules::check_update(&request)?;
+        let (deleted, ticket, mut description) = self.change_catalog(|catalog, batch| {
+            let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            let building = table.trees.iter().any(|tree| tree.building);
+            let change = table_rules::change_table(&table.definition, building, &request)?;
+            let deleted = change.deleted_index.as_ref().and_then(|name| {
+                let index = table.index(name.as_str())?;
+                batch.delete(layout::counters(table.id, index.tree.id));
+                Some((self.describe_index(&table, index.tree), index.definition.clone()))
+            });
+            let changed = Arc::new(changed_table(&table, change.definition, change.stream_switched, now)?);
+            put_record(batch, &changed);
+            catalog.insert(changed.clone());
+            Ok((deleted, self.describe(&changed)?))
+        })?;
+        ticket.await?;
+        self.wake_worker();
+        description.status = TableStatus::Updating;
+        if let Some((gone, definition)) = deleted {
+            // The answer still shows the index that goes.
+            Arc::make_mut(&mut description.definition).indexes.push(definition);
+            description.indexes.push(IndexDescription { status: IndexStatus::Deleting, ..gone? });
+        }
+        Ok(description)
+    }
+
+    pub async fn delete_table(&self, request: DeleteTable) -> Result<TableDescription, Error> {
+        let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
+            let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            if table.definition.deletion_protection {
+                return Err(Error::validation(
+                    "Resource cannot be deleted as it is currently protected against deletion. Disable deletion \
+                     protection first.",
+                ));
+            }
+            let description = self.describe(&table)?;
+            batch.delete(layout::record(table.name().as_str()));
+            for tree in table.trees.iter().map(|tree| tree.id).chain([TreeId::ITEMS]) {
+                batch.delete(layout::counters(table.id, tree));
+            }
+            catalog.remove(table.name());
+            Ok(((), description))
+        })?;
+        ticket.await?;
+        self.wake_worker();
+        description.status = TableStatus::Deleting;
+        Ok(description)
+    }
+
+    pub async fn update_time_to_live(&self, request: UpdateTimeToLive) -> Result<TimeToLive, Error> {
+        let ((), ticket, answer) = self.change_catalog(|catalog, batch| {
+            let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            let attribute = &request.attribute;
+            let expiry = match (&table.expiry, request.enabled) {
+                (None, true) => Some(Expiry { attribute: attribute.clone(), building: true }),
+                (None, false) => return Err(Error::validation("TimeToLive is already disabled")),
+                (Some(current), true) if current.attribute == *attribute => {
+                    return Err(Error::validation("TimeToLive is already enabled"));
+                }
+                (Some(current), false) if current.attribute == *attribute => None,
+                (Some(current), _) => {
+                    return Err(Error::validation(format!(
+                        "TimeToLive is active on a different AttributeName: current AttributeName is {}",
+                        current.attribute
+                    )));
+                }
+            };
+            let answer =
+                if request.enabled { TimeToLive::Enabled(attribute.clone()) } else { TimeToLive::Disabled };
+            let changed = Arc::new(Table { expiry, ..(*table).clone() });
+            put_record(batch, &changed);
+            catalog.insert(changed);
+            Ok(((), answer))
+        })?;
+        ticket.await?;
+        self.wake_worker();
+        Ok(answer)
+    }
+
+    pub fn describe_time_to_live(&self, request: &DescribeTimeToLive) -> Result<TimeToLive, Error> {
+        let table = self.named_table(&request.table)?;
+        Ok(table
+            .expiry
+            .as_ref()
+            .map_or(TimeToLive::Disabled, |expiry| TimeToLive::Enabled(expiry.attribute.clone())))
+    }
+
+    pub async fn tag_resource(&self, request: TagResource) -> Result<(), Error> {
+        table_rules::check_tags(&request.tags)?;
+        self.change_tags(&request.table, |tags| {
+            *tags = table_rules::merge_tags(tags, &request.tags)?;
+            Ok(())
+        })?
+        .await
+    }
+
+    pub async fn untag_resource(&self, request: UntagResource) -> Result<(), Error> {
+        self.change_tags(&request.table, |tags| {
+            tags.retain(|key, _| !request.keys.contains(key));
+            Ok(())
+        })?
+        .await
+    }
+
+    pub fn list_tags_of_resource(&self, request: &ListTagsOfResource) -> Result<Tags, Error> {
+        let catalog = self.catalog.read();
+        let table = catalog.find(&request.table).ok_or_else(|| resource_not_found(&request.table))?;
+        Ok(table.definition.tags.clone())
+    }
+
+    fn change_tags(
+        &self,
+        name: &TableName,
+        change: impl FnOnce(&mut Tags) -> Result<(), Error>,
+    ) -> Result<CatalogTicket, Error> {
+        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
+            let mut table = (**catalog.find(name).ok_or_else(|| resource_not_found(name))?).clone();
+            change(&mut Arc::make_mut(&mut table.definition).tags)?;
+            put_record(batch, &table);
+            catalog.insert(Arc::new(table));
+            Ok(((), ()))
+        })?;
+        Ok(ticket)
+    }
+
+    /// Changes the catalog and submits what must be written with the change.
+    ///
+    /// Should the batch be lost with a failed commit, the catalog is read again from what was kept.
+    pub(crate) fn change_catalog<A, B>(
+        &self,
+        change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<(A, B), Error>,
+    ) -> Result<(A, CatalogTicket, B), Error> {
+        let mut catalog = self.catalog.write();
+        let seen = self.store.generation();
+        let mut batch = Batch::default();
+        let (a, b) = change(&mut catalog, &mut batch)?;
+        match self.store.submit(batch, seen) {
+            Ok(ticket) => Ok((a, CatalogTicket { ticket, engine: self.clone() }, b)),
+            Err(error) => {
+                *catalog = Catalog::load(&self.store.snapshot())?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The table, or the answer of operations on tables when there is none.
+    fn named_table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
+        self.catalog.read().find(name).cloned().ok_or_else(|| table_not_found(name))
+    }
+
+    fn describe(&self, table: &Table) -> Result<TableDescription, Error> {
+        let [item_count, bytes] = self.counters(table, TreeId::ITEMS)?;
+        let indexes: Vec<IndexDescription> =
+            table.trees.iter().map(|tree| self.describe_index(table, *tree)).collect::<Result<_, _>>()?;
+        let building = table.trees.iter().any(|tree| tree.building);
+        let history = &table.history;
+        Ok(TableDescription {
+            definition: table.definition.clone(),
+            status: if building { TableStatus::Updating } else { TableStatus::Active },
+            id: history.uuid,
+            created: history.created,
+            item_count,
+            bytes,
+            indexes,
+            on_demand_since: history.on_demand_since,
+            throughput_increased: history.throughput_increased,
+            throughput_decreased: history.throughput_decreased,
+            decreases_today: 0,
+            stream_label: history.stream_label,
+            class_changed: history.class_changed,
+        })
+    }
+
+    fn describe_index(&self, table: &Table, tree: IndexTree) -> Result<IndexDescription, Error> {
+        let [item_count, bytes] = self.counters(table, tree.id)?;
+        let status =
+            if tree.building { IndexStatus::Creating { backfilling: true } } else { IndexStatus::Active };
+        Ok(IndexDescription { status, item_count, bytes })
+    }
+
+    fn counters(&self, table: &Table, tree: TreeId) -> Result<[i64; 2], Error> {
+        match self.store.snapshot().get(&layout::counters(table.id, tree))? {
+            Some(value) => Ok(larder_storage::counters(&value)?),
+            None => Ok([0, 0]),
+        }
+    }
+}
+
+/// A change of the catalog on its way to disk.
+pub(crate) struct CatalogTicket {
+    ticket: Ticket,
+    engine: Engine,
+}
+
+impl IntoFuture for CatalogTicket {
+    type Output = Result<(), Error>;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Err(error) = self.ticket.await else { return Ok(()) };
+            self.engine.reload_catalog()?;
+            Err(error.into())
+        })
+    }
+}
+
+impl CatalogTicket {
+    pub(crate) fn wait(self) -> Result<(), Error> {
+        let Err(error) = self.ticket.wait() else { return Ok(()) };
+        self.engine.reload_catalog()?;
+        Err(error.into())
+    }
+}
+
+fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Table {
+    let trees: Vec<IndexTree> = (1..)
+        .map(TreeId)
+        .map(|id| IndexTree { id, building: false })
+        .take(definition.indexes.len())
+        .collect();
+    Table {
+        id,
+        next_tree: trees.len() as u16 + 1,
+        trees,
+        expiry: None,
+        history: History {
+            uuid: random_uuid(),
+            created: now,
+            on_demand_since: (definition.billing == Billing::OnDemand).then_some(now),
+            throughput_increased: None,
+            throughput_decreased: None,
+            stream_label: definition.stream.map(|_: StreamView| now),
+            class_changed: None,
+        },
+        definition: Arc::new(definition),
+    }
+}
+
+/// The table under its new definition: indexes that stay keep their trees, new ones get fresh trees to fill.
+fn changed_table(
+    table: &Table,
+    definition: TableDefinition,
+    stream_switched_on: bool,
+    now: UnixTime,
+) -> Result<Table, Error> {
+    let mut next_tree = table.next_tree;
+    let mut trees = Vec::with_capacity(definition.indexes.len());
+    for index in &definition.indexes {
+        trees.push(match table.index(index.name.as_str()) {
+            Some(known) => known.tree,
+            None => {
+                let id = TreeId(next_tree);
+                next_tree =
+                    next_tree.checked_add(1).filter(|next| *next < TreeId::EXPIRY.0).ok_or_else(|| {
+                        ApiError::LimitExceeded(
+                            "the table has had too many indexes: copy it to a new one".into(),
+                        )
+                    })?;
+                IndexTree { id, building: true }
+            }
+        });
+    }
+    let mut history = table.history.clone();
+    let old = &*table.definition;
+    let units = |billing: Billing| match billing {
+        Billing::Provisioned(throughput) => throughput,
+        Billing::OnDemand => Throughput::default(),
+    };
+    if definition.billing == Billing::OnDemand && old.billing != Billing::OnDemand {
+        history.on_demand_since = Some(now);
+    }
+    if let (Billing::Provisioned(new), old) = (definition.billing, units(old.billing)) {
+        if new.read > old.read || new.write > old.write {
+            history.throughput_increased = Some(now);
+        }
+        if new.read < old.read || new.write < old.write {
+            history.throughput_decreased = Some(now);
+        }
+    }
+    if stream_switched_on {
+        history.stream_label = Some(now);
+    }
+    if definition.class != old.class {
+        history.class_changed = Some(now);
+    }
+    Ok(Table {
+        id: table.id,
+        trees,
+        next_tree,
+        expiry: table.expiry.clone(),
+        history,
+        definition: Arc::new(definition),
+    })
+}
+
+pub(crate) fn put_record(batch: &mut Batch, table: &Table) {
+    batch.put(layout::record(table.name().as_str()), item_bytes::encode(&record::write(table)));
+}
+
+fn table_not_found(name: &TableName) -> Error {
+    ApiError::ResourceNotFound(format!("Requested resource not found: Table: {name} not found")).into()
+}
+
+fn resource_not_found(name: &TableName) -> Error {
+    // The spelling is DynamoDB's.
+    ApiError::ResourceNotFound(format!(
+        "Requested resource not found: ResourcArn: {} not found",
+        Arn::table(name)
+    ))
+    .into()
+}
+
+/// A version 4 UUID. The standard library's hash seeds are its only source of randomness, and enough for a
+/// name that nothing relies on.
+fn random_uuid() -> [u8; 16] {
+    let bits = || RandomState::new().hash_one(()).to_be_bytes();
+    let (a, b) = (bits(), bits());
+    let mut uuid: [u8; 16] = std::array::from_fn(|at| if at < 8 { a[at] } else { b[at - 8] });
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

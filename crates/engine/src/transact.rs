@@ -1,0 +1,286 @@
+//! Many writes, all or none; many reads at one moment.
+//!
+//! A transaction locks all its items, decides every write, and submits one batch. Since nothing else can touch
+//! the items meanwhile, transactions never conflict: they wait for each other, for microseconds.
+//!
+//! A client's token is stored in the same batch, with a fingerprint of the request and what it consumed, so
+//! that a repeated request does nothing, also after a restart.
+
+use std::fmt::{self, Write as _};
+
+use larder_model::limits::{IDEMPOTENCY_SECONDS, TRANSACTION_BYTES_MAX};
+use larder_model::{ApiError, AttributeValue, CancellationReason, Item, Number, TableName, UnixTime};
+use larder_storage::{Batch, Ticket};
+
+use crate::capacity::{Meter, read_units};
+use crate::item_bytes::{self, StoredItem};
+use crate::ops::{
+    CollectionMetrics, TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems,
+    TransactWriteItemsOutput, UnitKind,
+};
+use crate::write::{Action, Old, Write, check, collection_metrics, decide, stage};
+use crate::{Engine, Error, key_rules, layout, read};
+
+/// A transaction doubles the units of the tables it touches.
+const FACTOR: f64 = 2.0;
+
+/// A decided transaction, and what must be on disk before its answer is given.
+struct Submitted {
+    answer: Result<TransactWriteItemsOutput, Error>,
+    settled: Option<Ticket>,
+}
+
+impl Engine {
+    pub fn transact_get_items(&self, request: &TransactGetItems) -> Result<TransactGetItemsOutput, Error> {
+        let mut tables = Vec::new();
+        let mut reasons = Vec::new();
+        for get in &request.gets {
+            let table = self.table(&get.table)?;
+            reasons.push(match key_rules::check_key(&table, &get.key) {
+                Ok(()) => CancellationReason::NONE,
+                Err(fault) if fault.empty => return Err(fault.into()),
+                Err(fault) => invalid(fault.message),
+            });
+            tables.push(table);
+        }
+        cancel_unless_fine(reasons)?;
+        let mut keys = Vec::new();
+        for (table, get) in tables.iter().zip(&request.gets) {
+            keys.push(table.item_key(&get.key)?);
+        }
+        check_distinct(&keys)?;
+
+        let snapshot = self.store.snapshot();
+        let mut meter = Meter::new(request.capacity, Some(UnitKind::Read));
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        for (get, (table, key)) in request.gets.iter().zip(tables.iter().zip(&keys)) {
+            let found = snapshot.get(key)?.map(StoredItem::from);
+            let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
+            bytes += size;
+            if bytes > TRANSACTION_BYTES_MAX {
+                return Err(too_large());
+            }
+            meter.table(table.name(), FACTOR * read_units(size, true));
+            items.push(found.map(|item| read::row(item, get.projection.as_ref())).transpose()?);
+        }
+        Ok(TransactGetItemsOutput { items, consumed: meter.all() })
+    }
+
+    pub async fn transact_write_items(
+        &self,
+        request: TransactWriteItems,
+        now: UnixTime,
+    ) -> Result<TransactWriteItemsOutput, Error> {
+        let Submitted { answer, settled } = self.submit_transaction(request, now)?;
+        if let Some(settled) = settled {
+            settled.await?;
+        }
+        answer
+    }
+
+    fn submit_transaction(&self, request: TransactWriteItems, now: UnixTime) -> Result<Submitted, Error> {
+        let fingerprint = request.token.is_some().then(|| fingerprint(&request));
+        let TransactWriteItems { writes, token, capacity, collection_metrics: wants_metrics } = request;
+
+        let catalog = self.catalog.read();
+        let mut targets = Vec::new();
+        let mut reasons = Vec::new();
+        let mut keys = Vec::new();
+        let mut bytes = 0;
+        for write in writes {
+            let table = catalog.table(&write.table)?.clone();
+            let action = action(write.action);
+            bytes += action.keyed().size();
+            let checked = check(&table, &action, write.condition.as_ref());
+            reasons.push(match checked {
+                Ok(()) => CancellationReason::NONE,
+                Err(refusal) => reason(refusal)?,
+            });
+            keys.push(table.item_key(action.keyed()).unwrap_or_default());
+            targets.push((table, action, write.condition, write.return_old_on_failure));
+        }
+        check_distinct(&keys)?;
+        if bytes > TRANSACTION_BYTES_MAX {
+            return Err(too_large());
+        }
+        cancel_unless_fine(reasons)?;
+
+        let seen = self.store.generation();
+        // The token is locked as well: of two equal requests at once, the second must see the first.
+        let token_key = token.as_deref().map(layout::token);
+        let locks = self.locks.lock_all(keys.iter().chain(&token_key).map(Vec::as_slice));
+        if let (Some(token_key), Some(fingerprint)) = (&token_key, &fingerprint)
+            && let Some(stored) = self.store.latest(token_key)?
+        {
+            let before = Remembered::read(&item_bytes::decode(&stored)?)?;
+            if before.expires > now.seconds() {
+                let answer = before.answer(fingerprint, Meter::new(capacity, Some(UnitKind::Read)));
+                return Ok(Submitted {
+                    answer,
+                    settled: self.settle([token_key.as_slice()].into_iter(), seen)?,
+                });
+            }
+        }
+
+        let mut meter = Meter::new(capacity, Some(UnitKind::Write));
+        let mut metrics: Vec<(TableName, Vec<CollectionMetrics>)> = Vec::new();
+        let mut reasons = Vec::new();
+        let mut sizes = Vec::new();
+        let mut batch = Batch::default();
+        for ((table, action, condition, return_old_on_failure), key) in targets.into_iter().zip(keys.clone())
+        {
+            if wants_metrics && let Some(found) = collection_metrics(&table, action.keyed()) {
+                match metrics.iter_mut().find(|(name, _)| name == table.name()) {
+                    Some((_, list)) => list.push(found),
+                    None => metrics.push((table.name().clone(), vec![found])),
+                }
+            }
+            let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+            let changes = !matches!(action, Action::Check { .. });
+            let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
+            match decide(&table, key, old, write) {
+                Err(refusal) => reasons.push(reason(refusal)?),
+                Ok(change) => {
+                    reasons.push(CancellationReason::NONE);
+                    meter.table(table.name(), FACTOR * change.write_units());
+                    sizes.push((table.name().clone(), change.size()));
+                    if changes {
+                        stage(&self.store, &mut batch, &table, &change, &mut meter)?;
+                    }
+                }
+            }
+        }
+        if let Err(canceled) = cancel_unless_fine(reasons) {
+            let settled = self.settle(keys.iter().map(Vec::as_slice), seen)?;
+            return Ok(Submitted { answer: Err(canceled), settled });
+        }
+        if let (Some(token), Some(fingerprint)) = (&token, fingerprint) {
+            let remembered = Remembered { fingerprint, expires: now.seconds() + IDEMPOTENCY_SECONDS, sizes };
+            batch.put(layout::token(token), item_bytes::encode(&remembered.write()));
+            batch.put(layout::token_expiry(remembered.expires, token), Vec::new());
+        }
+        let ticket = self.store.submit(batch, seen)?;
+        drop(locks);
+        let output = TransactWriteItemsOutput { consumed: meter.all(), collection_metrics: metrics };
+        Ok(Submitted { answer: Ok(output), settled: Some(ticket) })
+    }
+}
+
+fn action(action: TransactAction) -> Action {
+    match action {
+        TransactAction::Put { item } => Action::Put(item),
+        TransactAction::Update { key, update } => Action::Update { key, update: Some(update) },
+        TransactAction::Delete { key } => Action::Delete { key },
+        TransactAction::Check { key } => Action::Check { key },
+    }
+}
+
+/// What one item's refusal means for the transaction: a reason among others, or the end of it.
+fn reason(refusal: Error) -> Result<CancellationReason, Error> {
+    match refusal {
+        Error::Key(fault) if fault.empty => Err(fault.into()),
+        Error::Key(fault) => Ok(invalid(fault.message)),
+        Error::Api(ApiError::Validation(message)) => Ok(invalid(message)),
+        Error::Expression(error) => Ok(invalid(error.to_string())),
+        Error::Api(ApiError::ConditionalCheckFailed { item }) => Ok(CancellationReason {
+            code: "ConditionalCheckFailed",
+            message: Some(ApiError::ConditionalCheckFailed { item: None }.to_string()),
+            item: item.map(|item| *item),
+        }),
+        other => Err(other),
+    }
+}
+
+fn invalid(message: String) -> CancellationReason {
+    CancellationReason { code: "ValidationError", message: Some(message), item: None }
+}
+
+fn cancel_unless_fine(reasons: Vec<CancellationReason>) -> Result<(), Error> {
+    if reasons.iter().all(|reason| *reason == CancellationReason::NONE) {
+        return Ok(());
+    }
+    Err(ApiError::TransactionCanceled { reasons }.into())
+}
+
+fn check_distinct(keys: &[Vec<u8>]) -> Result<(), Error> {
+    let mut sorted: Vec<&Vec<u8>> = keys.iter().filter(|key| !key.is_empty()).collect();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(Error::validation("Transaction request cannot include multiple operations on one item"));
+    }
+    Ok(())
+}
+
+fn too_large() -> Error {
+    Error::validation(
+        "Collection size of items exceeded, which can also be caused by the aggregate size of the items in the \
+         transaction exceeding the 4MB limit",
+    )
+}
+
+/// A transaction that was made under a token.
+struct Remembered {
+    fingerprint: [u8; 16],
+    expires: i64,
+    /// The size each item was charged by; a repeated request costs reading them.
+    sizes: Vec<(TableName, usize)>,
+}
+
+impl Remembered {
+    fn write(&self) -> Item {
+        let mut record = Item::new();
+        record.insert("fingerprint", AttributeValue::B(self.fingerprint.to_vec()));
+        record.insert("expires", self.expires);
+        let sizes =
+            self.sizes.iter().flat_map(|(table, size)| [table.as_str().into(), (*size as i64).into()]);
+        record.insert("sizes", AttributeValue::L(sizes.collect()));
+        record
+    }
+
+    fn read(record: &Item) -> Result<Self, Error> {
+        let read = || {
+            let Some(AttributeValue::B(fingerprint)) = record.get("fingerprint") else { return None };
+            let Some(AttributeValue::L(sizes)) = record.get("sizes") else { return None };
+            let sizes = sizes.chunks(2).map(|pair| match pair {
+                [AttributeValue::S(table), AttributeValue::N(size)] => {
+                    Some((TableName::new(table.as_str()).ok()?, usize::try_from(size.to_i64()?).ok()?))
+                }
+                _ => None,
+            });
+            Some(Self {
+                fingerprint: fingerprint.as_slice().try_into().ok()?,
+                expires: record.get("expires")?.as_number().and_then(Number::to_i64)?,
+                sizes: sizes.collect::<Option<_>>()?,
+            })
+        };
+        read().ok_or(Error::Damaged("the record of a transaction's token cannot be read"))
+    }
+
+    fn answer(self, fingerprint: &[u8; 16], mut meter: Meter) -> Result<TransactWriteItemsOutput, Error> {
+        if self.fingerprint != *fingerprint {
+            return Err(ApiError::IdempotentParameterMismatch.into());
+        }
+        for (table, size) in &self.sizes {
+            meter.table(table, FACTOR * read_units(*size, true));
+        }
+        Ok(TransactWriteItemsOutput { consumed: meter.all(), collection_metrics: Vec::new() })
+    }
+}
+
+/// Tells two requests under one token apart: two FNV-1a hashes of the writes as they are printed.
+fn fingerprint(request: &TransactWriteItems) -> [u8; 16] {
+    struct Hash([u64; 2]);
+    impl fmt::Write for Hash {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for byte in text.bytes() {
+                self.0 = self.0.map(|hash| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+            }
+            Ok(())
+        }
+    }
+    let mut hash = Hash([0xcbf2_9ce4_8422_2325, 0x8422_2325_cbf2_9ce4]);
+    write!(hash, "{:?}", request.writes).expect("hashing does not fail");
+    let [a, b] = hash.0.map(u64::to_be_bytes);
+    std::array::from_fn(|at| if at < 8 { a[at] } else { b[at - 8] })
+}

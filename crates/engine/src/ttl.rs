@@ -1,0 +1,97 @@
+//! Deletes items whose TTL attribute is in the past.
+//!
+//! The attribute holds epoch seconds as a number; anything else never expires. A value more than five years
+//! old is taken for a mistake and left alone, as DynamoDB does.
+//!
+//! An expiry tree holds an entry per item that has a time, ordered by time, so a pass costs what expires and
+//! not what the table holds. [`Engine::reap`] makes one bounded pass and says whether there is more. It owns
+//! no thread and no clock: the server calls it on a tick, tests call it with any time they like.
+//!
+//! Promises:
+//! - A write that renews an item always wins: expiry is checked again under the item's lock.
+//! - Removals go through the one write path, so indexes and counters follow.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use larder_model::limits::TTL_PAST_SECONDS_MAX;
+use larder_model::{Item, UnixTime};
+use larder_storage::{Batch, Ticket};
+
+use crate::capacity::Meter;
+use crate::catalog::{Expiry, Table};
+use crate::write::{Change, Old, stage};
+use crate::{Engine, Error, layout};
+
+/// What one pass looks at.
+const PASS_ENTRIES: usize = 1000;
+
+/// When an item expires: never, if its attribute is missing or holds no time.
+pub(crate) fn expires_at(item: &Item, expiry: &Expiry) -> Option<i64> {
+    let seconds = item.get(&expiry.attribute)?.as_number()?.trunc_i64();
+    (seconds > 0).then_some(seconds)
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    pub removed: usize,
+    /// The pass was full: there may be more to remove.
+    pub more: bool,
+}
+
+impl Engine {
+    /// Removes items that expired more than `delay` before `now`, up to a bound.
+    pub fn reap(&self, now: UnixTime, delay: Duration) -> Result<Reaped, Error> {
+        let due = now.seconds().saturating_sub(i64::try_from(delay.as_secs()).unwrap_or(i64::MAX));
+        let tables: Vec<_> =
+            self.catalog.read().tables().filter(|table| table.expiry.is_some()).cloned().collect();
+        let mut reaped = Reaped::default();
+        let mut tickets = Vec::new();
+        for table in tables {
+            let [from, to] = layout::expiring_before(table.id, due);
+            let entries = self.store.snapshot().range(Bound::Included(&from), Bound::Excluded(&to))?;
+            let mut seen = 0;
+            for entry in entries.take(PASS_ENTRIES) {
+                let (key, _) = entry?;
+                seen += 1;
+                let (ticket, removed) = self.reap_entry(&table, &key, now)?;
+                tickets.extend(ticket);
+                reaped.removed += usize::from(removed);
+            }
+            reaped.more |= seen == PASS_ENTRIES;
+        }
+        tickets.into_iter().try_for_each(Ticket::wait)?;
+        Ok(reaped)
+    }
+
+    fn reap_entry(
+        &self,
+        table: &Table,
+        entry_key: &[u8],
+        now: UnixTime,
+    ) -> Result<(Option<Ticket>, bool), Error> {
+        let catalog = self.catalog.read();
+        // The table may have been dropped, or its TTL switched off, since the pass began.
+        let Some(table) = catalog.by_id(table.id) else { return Ok((None, false)) };
+        let Some(expiry) = &table.expiry else { return Ok((None, false)) };
+        let Some((expires, key)) = layout::read_expiry(table.id, entry_key) else {
+            return Err(Error::Damaged("an expiry entry cannot be read"));
+        };
+
+        let seen = self.store.generation();
+        let _lock = self.locks.lock(&key);
+        let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+        let mut batch = Batch::default();
+        let too_old = expires < now.seconds() - TTL_PAST_SECONDS_MAX;
+        let due = old.as_ref().is_some_and(|old| expires_at(&old.item, expiry) == Some(expires)) && !too_old;
+        if due {
+            let change = Change { key, old, new: None, update: None };
+            stage(&self.store, &mut batch, table, &change, &mut Meter::default())?;
+        } else {
+            // Renewed, removed, or never to expire: the entry is all that is left.
+            batch.delete(entry_key.to_vec());
+        }
+        Ok((Some(self.store.submit(batch, seen)?), due))
+    }
+}

@@ -1,0 +1,210 @@
+//! Work that is done in the background, a bounded step at a time.
+//!
+//! [`Engine::work`] fills new indexes from the items that were there before, enters items in the expiry tree of
+//! a table whose TTL was switched on, clears away what dropped tables and indexes left, removes what has
+//! expired, and forgets old transaction tokens. It owns no thread and no clock. Everything it does can be cut
+//! off at any point and taken up again: what is left to do is written in the catalog, or follows from it.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use larder_model::{AttributeValue, Number, UnixTime};
+use larder_storage::{Batch, Ticket};
+
+use crate::catalog::{Expiry, IndexTree, Table};
+use crate::index::{self, Content};
+use crate::layout::{self, TableId, TreeId};
+use crate::tables::put_record;
+use crate::write::{Old, count};
+use crate::{Engine, Error, item_bytes, key_bytes, ttl};
+
+/// Entries handled in one step.
+const STEP_ENTRIES: usize = 1000;
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Worked {
+    /// There is more to do now.
+    pub more: bool,
+    /// Items that were removed because they had expired.
+    pub expired: usize,
+}
+
+/// How far each new tree has been filled: the last item key looked at.
+pub(crate) type Progress = HashMap<(TableId, TreeId), Vec<u8>>;
+
+impl Engine {
+    /// Does one bounded step of whatever there is to do. Blocks until the step is on disk.
+    ///
+    /// `ttl_delay` is how long after its time an expired item is removed.
+    pub fn work(&self, now: UnixTime, ttl_delay: Duration) -> Result<Worked, Error> {
+        let filled = self.fill()?;
+        let cleared = self.clear()?;
+        let forgotten = self.forget_tokens(now)?;
+        let reaped = self.reap(now, ttl_delay)?;
+        Ok(Worked { more: filled || cleared || forgotten || reaped.more, expired: reaped.removed })
+    }
+
+    /// Adds some older items to a new index or expiry tree. True while there may be more.
+    fn fill(&self) -> Result<bool, Error> {
+        let building = |table: &Arc<Table>| -> Option<TreeId> {
+            let index = table.trees.iter().find(|tree| tree.building).map(|tree| tree.id);
+            index.or_else(|| {
+                table.expiry.as_ref().is_some_and(|expiry| expiry.building).then_some(TreeId::EXPIRY)
+            })
+        };
+        let found = self.catalog.read().tables().find_map(|table| Some((table.clone(), building(table)?)));
+        let Some((table, tree)) = found else { return Ok(false) };
+
+        let mut progress = self.progress.lock();
+        let items = layout::tree(table.id, TreeId::ITEMS);
+        let end = key_bytes::after_prefix(&items).expect("a data key does not begin with FF");
+        let last = progress.get(&(table.id, tree));
+        let from = last.map_or(Bound::Included(items.as_slice()), |last| Bound::Excluded(last.as_slice()));
+        let range = self.store.snapshot().range(from, Bound::Excluded(&end))?;
+        let keys = range.take(STEP_ENTRIES).map(|entry| entry.map(|(key, _)| key.to_vec()));
+        let keys: Vec<Vec<u8>> = keys.collect::<Result<_, _>>()?;
+        let tickets =
+            keys.iter().map(|key| self.fill_one(table.id, tree, key)).collect::<Result<Vec<_>, _>>()?;
+        tickets.into_iter().flatten().try_for_each(Ticket::wait)?;
+        match keys.into_iter().next_back() {
+            Some(last) => {
+                progress.insert((table.id, tree), last);
+            }
+            None => {
+                progress.remove(&(table.id, tree));
+                self.finish_filling(&table, tree)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn fill_one(&self, table: TableId, tree: TreeId, key: &[u8]) -> Result<Option<Ticket>, Error> {
+        let catalog = self.catalog.read();
+        // The table or index may be gone by now.
+        let Some(table) = catalog.by_id(table) else { return Ok(None) };
+        let seen = self.store.generation();
+        let _lock = self.locks.lock(key);
+        let Some(bytes) = self.store.latest(key)? else { return Ok(None) };
+        let old = Old::read(bytes)?;
+        let mut batch = Batch::default();
+        if tree == TreeId::EXPIRY {
+            let Some(expiry) = &table.expiry else { return Ok(None) };
+            let Some(time) = ttl::expires_at(&old.item, expiry) else { return Ok(None) };
+            batch.put(layout::expiry(table.id, time, key), Vec::new());
+        } else {
+            let Some(place) = table.indexes().find(|index| index.tree.id == tree) else { return Ok(None) };
+            let Some(entry) = index::entry(table, place, &old.item, key, old.size) else { return Ok(None) };
+            if self.store.latest(&entry.key)?.is_some() {
+                return Ok(None);
+            }
+            count(&mut batch, table, tree, [None, Some(entry.size)]);
+            let content = match entry.content {
+                Content::Whole => old.stored.as_bytes().to_vec(),
+                Content::Part(bytes) => bytes,
+            };
+            batch.put(entry.key, content);
+        }
+        Ok(Some(self.store.submit(batch, seen)?))
+    }
+
+    fn finish_filling(&self, table: &Table, tree: TreeId) -> Result<(), Error> {
+        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
+            let Some(table) = catalog.by_id(table.id) else { return Ok(((), ())) };
+            let mut table = (**table).clone();
+            if tree == TreeId::EXPIRY {
+                table.expiry = table.expiry.map(|expiry| Expiry { building: false, ..expiry });
+            }
+            for known in table.trees.iter_mut().filter(|known| known.id == tree) {
+                *known = IndexTree { building: false, ..*known };
+            }
+            put_record(batch, &table);
+            catalog.insert(Arc::new(table));
+            Ok(((), ()))
+        })?;
+        ticket.wait()
+    }
+
+    /// Deletes some entries of a tree that belongs to no table. True while there may be more.
+    fn clear(&self) -> Result<bool, Error> {
+        if !self.garbage.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        self.garbage.store(false, Ordering::Release);
+        // The snapshot before the catalog: whatever it holds was made by a table the catalog has known.
+        let snapshot = self.store.snapshot();
+        let mut from = layout::data().to_vec();
+        let end = key_bytes::after_prefix(&from).expect("data does not begin with FF");
+        loop {
+            let first = snapshot.range(Bound::Included(&from), Bound::Excluded(&end))?.next().transpose()?;
+            let Some((key, _)) = first else { return Ok(false) };
+            let Some((table, tree)) = layout::owner(&key) else {
+                return Err(Error::Damaged("a data key cannot be read"));
+            };
+            let prefix = layout::tree(table, tree);
+            let after = key_bytes::after_prefix(&prefix).expect("a data key does not begin with FF");
+            let owned = self.catalog.read().by_id(table).is_some_and(|table| table.owns(tree));
+            if owned {
+                from = after;
+                continue;
+            }
+            let mut batch = Batch::default();
+            for entry in snapshot.range(Bound::Included(&prefix), Bound::Excluded(&after))?.take(STEP_ENTRIES)
+            {
+                batch.delete(entry?.0.to_vec());
+            }
+            self.garbage.store(true, Ordering::Release);
+            self.store.write(batch)?;
+            return Ok(true);
+        }
+    }
+
+    fn forget_tokens(&self, now: UnixTime) -> Result<bool, Error> {
+        let [from, to] = layout::tokens_expiring_before(now.seconds());
+        let range = self.store.snapshot().range(Bound::Included(&from), Bound::Excluded(&to))?;
+        let mut batch = Batch::default();
+        let mut locks = Vec::new();
+        let mut seen = 0;
+        let generation = self.store.generation();
+        let due: Vec<_> = range.take(STEP_ENTRIES).collect::<Result<_, _>>()?;
+        let tokens: Vec<Vec<u8>> =
+            due.iter().filter_map(|(key, _)| layout::expiring_token(key).map(layout::token)).collect();
+        locks.extend(self.locks.lock_all(tokens.iter().map(Vec::as_slice)));
+        for ((key, _), token) in due.iter().zip(&tokens) {
+            seen += 1;
+            batch.delete(key.to_vec());
+            // A token that was used again since has a later time of its own.
+            let expires = match self.store.latest(token)? {
+                Some(bytes) => item_bytes::decode(&bytes)?
+                    .get("expires")
+                    .and_then(AttributeValue::as_number)
+                    .and_then(Number::to_i64),
+                None => None,
+            };
+            if expires.is_some_and(|expires| expires < now.seconds()) {
+                batch.delete(token.clone());
+            }
+        }
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let ticket = self.store.submit(batch, generation)?;
+        drop(locks);
+        ticket.wait()?;
+        Ok(seen == STEP_ENTRIES)
+    }
+
+    /// Tells whoever drives [`work`](Self::work) that there is some.
+    pub(crate) fn wake_worker(&self) {
+        self.garbage.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Resolves when there is something new to work on, apart from what expires.
+    pub async fn work_wanted(&self) {
+        self.wake.notified().await;
+    }
+}

@@ -1,0 +1,540 @@
+//! The one write path: check, apply, index, commit.
+//!
+//! Every change to an item goes through [`stage`], from PutItem to an expiry: in one batch with its index
+//! entries, its expiry entry and the table's counters, so none of them can be forgotten.
+//!
+//! A write locks its item only until its batch is submitted, not until it is on disk. The next writer reads
+//! what was submitted, so a chain of writes to one item shares a sync like any others; should that sync fail,
+//! the store refuses all of them.
+
+use std::hash::{BuildHasher, RandomState};
+
+use larder_expr::{Condition, Update, touched};
+use larder_model::limits::{BATCH_BYTES_MAX, ITEM_BYTES_MAX};
+use larder_model::{ApiError, IndexKind, Item, TableName};
+use larder_storage::{Batch, Generation, Store, Ticket};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::capacity::{self, Meter};
+use crate::catalog::{Catalog, Table};
+use crate::index::{Content, Entry};
+use crate::item_bytes::{self, ItemBytesError, StoredItem};
+use crate::key_rules::{self, KeyFault, PutKind};
+use crate::layout::TreeId;
+use crate::ops::{
+    BatchWrite, BatchWriteItem, BatchWriteItemOutput, CollectionMetrics, DeleteItem, PutItem, ReturnValues,
+    Row, UpdateItem, WriteOutput,
+};
+use crate::{Engine, Error, index, layout, ttl};
+
+/// One change asked for.
+#[derive(Debug)]
+pub(crate) struct Write<'a> {
+    pub action: Action,
+    pub condition: Option<&'a Condition>,
+    pub return_old_on_failure: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Action {
+    Put(Item),
+    /// Without an update the item is created if it is missing.
+    Update {
+        key: Item,
+        update: Option<Update>,
+    },
+    Delete {
+        key: Item,
+    },
+    /// Nothing changes; the condition must hold.
+    Check {
+        key: Item,
+    },
+}
+
+impl Action {
+    /// The item's key, or the item that has it.
+    pub(crate) fn keyed(&self) -> &Item {
+        match self {
+            Self::Put(item) => item,
+            Self::Update { key, .. } | Self::Delete { key } | Self::Check { key } => key,
+        }
+    }
+
+    /// Checks the keys against the table.
+    pub(crate) fn check(&self, table: &Table, kind: PutKind) -> Result<(), KeyFault> {
+        match self {
+            Self::Put(item) => key_rules::check_put(table, item, kind),
+            Self::Update { key, .. } | Self::Delete { key } | Self::Check { key } => {
+                key_rules::check_key(table, key)
+            }
+        }
+    }
+}
+
+/// The item as it was.
+#[derive(Debug)]
+pub(crate) struct Old {
+    pub stored: StoredItem,
+    pub item: Item,
+    pub size: usize,
+}
+
+impl Old {
+    pub(crate) fn read(bytes: larder_storage::Bytes) -> Result<Self, ItemBytesError> {
+        let stored = StoredItem::from(bytes);
+        Ok(Self { item: stored.decode()?, size: stored.size()?, stored })
+    }
+}
+
+/// The item as it will be.
+#[derive(Debug)]
+pub(crate) struct New {
+    pub item: Item,
+    pub size: usize,
+}
+
+/// A change to one item, decided and not yet made.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub key: Vec<u8>,
+    pub old: Option<Old>,
+    pub new: Option<New>,
+    /// What an update touches, for `UPDATED_OLD` and `UPDATED_NEW`.
+    pub update: Option<Update>,
+}
+
+impl Change {
+    /// The larger of the item's sizes before and after, which is what it is charged by.
+    pub(crate) fn size(&self) -> usize {
+        let old = self.old.as_ref().map_or(0, |old| old.size);
+        self.new.as_ref().map_or(0, |new| new.size).max(old)
+    }
+
+    pub(crate) fn write_units(&self) -> f64 {
+        capacity::write_units(self.size())
+    }
+}
+
+/// Decides a write, given the item as it is.
+pub(crate) fn decide(
+    table: &Table,
+    key: Vec<u8>,
+    old: Option<Old>,
+    write: Write<'_>,
+) -> Result<Change, Error> {
+    let current = old.as_ref().map(|old| &old.item);
+    if let Some(condition) = write.condition
+        && !condition.holds(current)?
+    {
+        let item = if write.return_old_on_failure { current.cloned().map(Box::new) } else { None };
+        return Err(ApiError::ConditionalCheckFailed { item }.into());
+    }
+    let (new, update) = match write.action {
+        Action::Put(item) => (Some(sized(item, "Item size has exceeded the maximum allowed size")?), None),
+        Action::Delete { .. } => (None, None),
+        Action::Check { .. } => (current.cloned().map(|item| New { size: item.size(), item }), None),
+        Action::Update { key, update } => {
+            let new = updated(table, current, &key, update.as_ref())?;
+            (
+                new.map(|item| sized(item, "Item size to update has exceeded the maximum allowed size"))
+                    .transpose()?,
+                update,
+            )
+        }
+    };
+    Ok(Change { key, old, new, update })
+}
+
+fn updated(
+    table: &Table,
+    current: Option<&Item>,
+    key: &Item,
+    update: Option<&Update>,
+) -> Result<Option<Item>, Error> {
+    let Some(update) = update else { return Ok(Some(current.unwrap_or(key).clone())) };
+    if current.is_none() && !update.creates() {
+        return Ok(None);
+    }
+    let new = update.apply(current, key)?;
+    key_rules::check_index_keys(table, &new, Some(current.unwrap_or(key)))?;
+    Ok(Some(new))
+}
+
+/// What a write may ask of its table, whatever the item holds.
+pub(crate) fn check(table: &Table, action: &Action, condition: Option<&Condition>) -> Result<(), Error> {
+    action.check(table, PutKind::Single)?;
+    if let Action::Update { update: Some(update), .. } = action {
+        check_update(table, update)?;
+    }
+    if let Some(condition) = condition {
+        key_rules::check_condition(table, None, condition)?;
+    }
+    Ok(())
+}
+
+/// An update may not name a key attribute.
+fn check_update(table: &Table, update: &Update) -> Result<(), Error> {
+    match update.paths().find(|path| table.definition.key.contains(&path.root)) {
+        Some(path) => Err(Error::validation(format!(
+            "One or more parameter values were invalid: Cannot update attribute {}. This attribute is part of \
+             the key",
+            path.root
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn sized(item: Item, message: &str) -> Result<New, Error> {
+    let size = item.size();
+    if size > ITEM_BYTES_MAX {
+        return Err(Error::validation(message));
+    }
+    Ok(New { item, size })
+}
+
+/// Puts a change into a batch: the item, its index entries, its expiry and the counters.
+pub(crate) fn stage(
+    store: &Store,
+    batch: &mut Batch,
+    table: &Table,
+    change: &Change,
+    meter: &mut Meter,
+) -> Result<(), Error> {
+    let Change { key, old, new, .. } = change;
+    let (old, new) = (old.as_ref(), new.as_ref());
+    let new_bytes = new.map(|new| item_bytes::encode_sized(&new.item, new.size));
+
+    for place in table.indexes() {
+        let tree = place.tree.id;
+        let mut old_entry = old.and_then(|old| index::entry(table, place, &old.item, key, old.size));
+        // An index that is being filled may not have come to this item yet.
+        if place.tree.building
+            && let Some(entry) = &old_entry
+            && store.latest(&entry.key)?.is_none()
+        {
+            old_entry = None;
+        }
+        let new_entry = new.and_then(|new| index::entry(table, place, &new.item, key, new.size));
+        let same_content = |a: &Entry, b: &Entry| match (&a.content, &b.content) {
+            (Content::Whole, Content::Whole) => old.map(|old| old.stored.as_bytes()) == new_bytes.as_deref(),
+            (a, b) => a == b,
+        };
+        let units = match (&old_entry, &new_entry) {
+            (None, None) => continue,
+            (Some(old), Some(new)) if old.key == new.key && same_content(old, new) => continue,
+            (Some(old), Some(new)) if old.key == new.key => {
+                capacity::write_units(old.size).max(capacity::write_units(new.size))
+            }
+            (old, new) => {
+                [old, new].into_iter().flatten().map(|entry| capacity::write_units(entry.size)).sum()
+            }
+        };
+        meter.index(table.name(), &place.definition.name, place.definition.kind, units);
+        let sizes = [old_entry.as_ref().map(|entry| entry.size), new_entry.as_ref().map(|entry| entry.size)];
+        count(batch, table, tree, sizes);
+        if let Some(old) = old_entry
+            && new_entry.as_ref().is_none_or(|new| new.key != old.key)
+        {
+            batch.delete(old.key);
+        }
+        if let Some(entry) = new_entry {
+            let content = match entry.content {
+                Content::Whole => new_bytes.clone().expect("a new entry has a new item"),
+                Content::Part(bytes) => bytes,
+            };
+            batch.put(entry.key, content);
+        }
+    }
+
+    if let Some(expiry) = &table.expiry {
+        let old_time = old.and_then(|old| ttl::expires_at(&old.item, expiry));
+        let new_time = new.and_then(|new| ttl::expires_at(&new.item, expiry));
+        if old_time != new_time {
+            if let Some(time) = old_time {
+                batch.delete(layout::expiry(table.id, time, key));
+            }
+            if let Some(time) = new_time {
+                batch.put(layout::expiry(table.id, time, key), Vec::new());
+            }
+        }
+    }
+
+    count(batch, table, TreeId::ITEMS, [old.map(|old| old.size), new.map(|new| new.size)]);
+    match new_bytes {
+        Some(bytes) => batch.put(key.clone(), bytes),
+        None if old.is_some() => batch.delete(key.clone()),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Moves the counters of a tree from an entry of one size to one of another.
+pub(crate) fn count(batch: &mut Batch, table: &Table, tree: TreeId, sizes: [Option<usize>; 2]) {
+    let [old, new] = sizes.map(|size| size.map_or([0, 0], |bytes| [1, bytes as i64]));
+    let delta = [new[0] - old[0], new[1] - old[1]];
+    if delta != [0, 0] {
+        batch.add(layout::counters(table.id, tree), delta);
+    }
+}
+
+/// The size of the item collection a write belongs to, for tables with a local index. Larder's collections
+/// are not bounded, so it is an estimate below a gigabyte.
+pub(crate) fn collection_metrics(table: &Table, keyed: &Item) -> Option<CollectionMetrics> {
+    let local = table.definition.indexes.iter().any(|index| index.kind == IndexKind::Local);
+    let partition = &table.definition.key.partition.first()?.name;
+    local.then(|| CollectionMetrics {
+        key: keyed.get(partition).map(|value| (partition.as_str(), value.clone())).into_iter().collect(),
+        gigabytes: [0.0, 1.0],
+    })
+}
+
+/// Locks on items, by a hash of their keys: unrelated items seldom share one, and a shared one is held for
+/// microseconds.
+#[derive(Debug)]
+pub(crate) struct ItemLocks {
+    stripes: Box<[Mutex<()>]>,
+    hasher: RandomState,
+}
+
+impl Default for ItemLocks {
+    fn default() -> Self {
+        Self { stripes: (0..1024).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
+    }
+}
+
+impl ItemLocks {
+    fn stripe(&self, key: &[u8]) -> usize {
+        self.hasher.hash_one(key) as usize % self.stripes.len()
+    }
+
+    pub(crate) fn lock(&self, key: &[u8]) -> MutexGuard<'_, ()> {
+        self.stripes[self.stripe(key)].lock()
+    }
+
+    /// Locks many items, always in the same order, so that two callers cannot wait for each other.
+    pub(crate) fn lock_all<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<MutexGuard<'_, ()>> {
+        let mut stripes: Vec<usize> = keys.map(|key| self.stripe(key)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes.into_iter().map(|stripe| self.stripes[stripe].lock()).collect()
+    }
+}
+
+/// A single write on its way to disk.
+enum Submitted {
+    Made {
+        ticket: Ticket,
+        change: Box<Change>,
+        meter: Meter,
+        metrics: Option<CollectionMetrics>,
+    },
+    /// Refused for what the item holds. If that is not on disk yet, the answer waits until it is: a client
+    /// must not be told of a state that a crash can still undo.
+    Refused {
+        error: Error,
+        settled: Option<Ticket>,
+    },
+}
+
+impl Engine {
+    pub async fn put_item(&self, request: PutItem) -> Result<WriteOutput, Error> {
+        let PutItem {
+            table,
+            item,
+            condition,
+            return_values,
+            return_old_on_failure,
+            capacity,
+            collection_metrics,
+        } = request;
+        if item.size() > ITEM_BYTES_MAX {
+            return Err(Error::validation("Item size has exceeded the maximum allowed size"));
+        }
+        let write = Write { action: Action::Put(item), condition: condition.as_ref(), return_old_on_failure };
+        let submitted = self.submit_one(&table, write, Meter::new(capacity, None), collection_metrics)?;
+        finish(submitted, return_values).await
+    }
+
+    pub async fn update_item(&self, request: UpdateItem) -> Result<WriteOutput, Error> {
+        let UpdateItem {
+            table,
+            key,
+            update,
+            condition,
+            return_values,
+            return_old_on_failure,
+            capacity,
+            collection_metrics,
+        } = request;
+        let action = Action::Update { key, update };
+        let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
+        let submitted = self.submit_one(&table, write, Meter::new(capacity, None), collection_metrics)?;
+        finish(submitted, return_values).await
+    }
+
+    pub async fn delete_item(&self, request: DeleteItem) -> Result<WriteOutput, Error> {
+        let DeleteItem {
+            table,
+            key,
+            condition,
+            return_values,
+            return_old_on_failure,
+            capacity,
+            collection_metrics,
+        } = request;
+        let action = Action::Delete { key };
+        let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
+        let submitted = self.submit_one(&table, write, Meter::new(capacity, None), collection_metrics)?;
+        finish(submitted, return_values).await
+    }
+
+    fn submit_one(
+        &self,
+        table: &TableName,
+        write: Write<'_>,
+        mut meter: Meter,
+        metrics: bool,
+    ) -> Result<Submitted, Error> {
+        let catalog = self.catalog.read();
+        let table = catalog.table(table)?;
+        check(table, &write.action, write.condition)?;
+        let key = table.item_key(write.action.keyed())?;
+        let metrics = if metrics { collection_metrics(table, write.action.keyed()) } else { None };
+
+        let seen = self.store.generation();
+        let lock = self.locks.lock(&key);
+        let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+        let change = match decide(table, key.clone(), old, write) {
+            Ok(change) => Box::new(change),
+            Err(refusal) => {
+                let settled = self.settle([key.as_slice()].into_iter(), seen)?;
+                return Ok(Submitted::Refused { error: refusal, settled });
+            }
+        };
+        let mut batch = Batch::default();
+        stage(&self.store, &mut batch, table, &change, &mut meter)?;
+        let ticket = self.store.submit(batch, seen)?;
+        drop(lock);
+
+        meter.table(table.name(), change.write_units());
+        Ok(Submitted::Made { ticket, change, meter, metrics })
+    }
+
+    /// What to wait for until all that these items were seen to hold is on disk.
+    pub(crate) fn settle<'a>(
+        &self,
+        mut keys: impl Iterator<Item = &'a [u8]>,
+        seen: Generation,
+    ) -> Result<Option<Ticket>, Error> {
+        let pending = keys.any(|key| self.store.is_pending(key));
+        Ok(pending.then(|| self.store.submit(Batch::default(), seen)).transpose()?)
+    }
+
+    pub async fn batch_write_item(&self, request: BatchWriteItem) -> Result<BatchWriteItemOutput, Error> {
+        let mut meter = Meter::new(request.capacity, None);
+        let mut metrics = Vec::new();
+        self.submit_batch(request.tables, request.collection_metrics, &mut meter, &mut metrics)?.await?;
+        Ok(BatchWriteItemOutput {
+            unprocessed: Vec::new(),
+            consumed: meter.all(),
+            collection_metrics: metrics,
+        })
+    }
+
+    fn submit_batch(
+        &self,
+        tables: Vec<(TableName, Vec<BatchWrite>)>,
+        wants_metrics: bool,
+        meter: &mut Meter,
+        metrics: &mut Vec<(TableName, Vec<CollectionMetrics>)>,
+    ) -> Result<Ticket, Error> {
+        let mut total = 0;
+        for write in tables.iter().flat_map(|(_, writes)| writes) {
+            let size = match write {
+                BatchWrite::Put(item) | BatchWrite::Delete(item) => item.size(),
+            };
+            if size > ITEM_BYTES_MAX {
+                return Err(Error::validation("Item size has exceeded the maximum allowed size"));
+            }
+            total += size;
+        }
+        if total > BATCH_BYTES_MAX {
+            return Err(Error::validation(
+                "Item collection too large: aggregate size of items in BatchWriteItem exceeds 16MB limit",
+            ));
+        }
+
+        let catalog = self.catalog.read();
+        let writes = batch_targets(&catalog, tables)?;
+        let mut keys: Vec<&[u8]> = writes.iter().map(|(_, key, _)| key.as_slice()).collect();
+        keys.sort_unstable();
+        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::validation("Provided list of item keys contains duplicates"));
+        }
+
+        let seen = self.store.generation();
+        let locks = self.locks.lock_all(keys.into_iter());
+        let mut batch = Batch::default();
+        for (table, key, action) in writes {
+            if wants_metrics && let Some(found) = collection_metrics(&table, action.keyed()) {
+                match metrics.iter_mut().find(|(name, _)| name == table.name()) {
+                    Some((_, list)) => list.push(found),
+                    None => metrics.push((table.name().clone(), vec![found])),
+                }
+            }
+            let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+            let write = Write { action, condition: None, return_old_on_failure: false };
+            let change = decide(&table, key, old, write)?;
+            stage(&self.store, &mut batch, &table, &change, meter)?;
+            meter.table(table.name(), change.write_units());
+        }
+        let ticket = self.store.submit(batch, seen)?;
+        drop(locks);
+        Ok(ticket)
+    }
+}
+
+type Target = (std::sync::Arc<Table>, Vec<u8>, Action);
+
+fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<BatchWrite>)>) -> Result<Vec<Target>, Error> {
+    let mut targets = Vec::new();
+    for (name, writes) in tables {
+        let table = catalog.table(&name)?;
+        for write in writes {
+            let action = match write {
+                BatchWrite::Put(item) => Action::Put(item),
+                BatchWrite::Delete(key) => Action::Delete { key },
+            };
+            action.check(table, PutKind::Batch)?;
+            let key = table.item_key(action.keyed())?;
+            targets.push((table.clone(), key, action));
+        }
+    }
+    Ok(targets)
+}
+
+async fn finish(submitted: Submitted, return_values: ReturnValues) -> Result<WriteOutput, Error> {
+    let (ticket, change, meter, metrics) = match submitted {
+        Submitted::Made { ticket, change, meter, metrics } => (ticket, *change, meter, metrics),
+        Submitted::Refused { error, settled } => {
+            if let Some(settled) = settled {
+                settled.await?;
+            }
+            return Err(error);
+        }
+    };
+    ticket.await?;
+    let touched_of = |item: Option<&Item>| {
+        let part = touched(change.update.as_ref()?, item?);
+        (!part.is_empty()).then_some(Row::Built(part))
+    };
+    let attributes = match return_values {
+        ReturnValues::None => None,
+        ReturnValues::UpdatedOld => touched_of(change.old.as_ref().map(|old| &old.item)),
+        ReturnValues::UpdatedNew => touched_of(change.new.as_ref().map(|new| &new.item)),
+        ReturnValues::AllOld => change.old.map(|old| Row::Stored(old.stored)),
+        ReturnValues::AllNew => change.new.map(|new| Row::Built(new.item)),
+    };
+    Ok(WriteOutput { attributes, consumed: meter.one(), collection_metrics: metrics })
+}

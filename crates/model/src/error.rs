@@ -1,0 +1,113 @@
+//! Why a request failed, in DynamoDB's terms.
+
+use crate::Item;
+
+/// Why a request failed.
+///
+/// A variant holds what its message needs. `code`, `namespace` and `status` are the only places that know
+/// how an error looks on the wire.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    #[error("The conditional request failed")]
+    ConditionalCheckFailed { item: Option<Box<Item>> },
+    #[error("{0}")]
+    ResourceNotFound(String),
+    #[error("{0}")]
+    ResourceInUse(String),
+    #[error("{0}")]
+    Validation(String),
+    /// The body is not the shape the operation takes.
+    #[error("{0}")]
+    Serialization(String),
+    /// No such operation here.
+    #[error("{0}")]
+    UnknownOperation(String),
+    #[error("{}", canceled_message(.reasons))]
+    TransactionCanceled { reasons: Vec<CancellationReason> },
+    #[error(
+        "{}",
+        "Request parameters do not match the parameters of the previous request with the same client token"
+    )]
+    IdempotentParameterMismatch,
+    #[error("{0}")]
+    LimitExceeded(String),
+    #[error("{0}")]
+    AccessDenied(String),
+    /// Too much is queued for the disk; the caller may try again.
+    #[error("The request was denied because too many writes are waiting. Try again.")]
+    Throttled,
+    /// Our fault: the cause goes to the log, never to the caller.
+    #[error("Internal server error")]
+    Internal { cause: String },
+}
+
+/// Why one item of a transaction failed. An item that would have succeeded has the code `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CancellationReason {
+    pub code: &'static str,
+    pub message: Option<String>,
+    pub item: Option<Item>,
+}
+
+impl CancellationReason {
+    pub const NONE: Self = Self { code: "None", message: None, item: None };
+}
+
+fn canceled_message(reasons: &[CancellationReason]) -> String {
+    let codes: Vec<&str> = reasons.iter().map(|reason| reason.code).collect();
+    format!(
+        "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
+        codes.join(", ")
+    )
+}
+
+impl ApiError {
+    pub fn validation(message: impl Into<String>) -> Self {
+        Self::Validation(message.into())
+    }
+
+    /// The answer to a request that names no table of ours.
+    pub fn table_not_found() -> Self {
+        Self::ResourceNotFound("Requested resource not found".into())
+    }
+
+    pub fn internal(cause: &impl std::fmt::Display) -> Self {
+        Self::Internal { cause: cause.to_string() }
+    }
+
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ConditionalCheckFailed { .. } => "ConditionalCheckFailedException",
+            Self::ResourceNotFound(_) => "ResourceNotFoundException",
+            Self::ResourceInUse(_) => "ResourceInUseException",
+            Self::Validation(_) => "ValidationException",
+            Self::Serialization(_) => "SerializationException",
+            Self::UnknownOperation(_) => "UnknownOperationException",
+            Self::TransactionCanceled { .. } => "TransactionCanceledException",
+            Self::IdempotentParameterMismatch => "IdempotentParameterMismatchException",
+            Self::LimitExceeded(_) => "LimitExceededException",
+            Self::AccessDenied(_) => "AccessDeniedException",
+            Self::Throttled => "ThrottlingException",
+            Self::Internal { .. } => "InternalServerError",
+        }
+    }
+
+    /// What stands before `#` in the `__type` of an error body.
+    pub fn namespace(&self) -> &'static str {
+        match self {
+            Self::Validation(_) => "com.amazon.coral.validate",
+            Self::Serialization(_) | Self::UnknownOperation(_) | Self::Throttled => {
+                "com.amazon.coral.service"
+            }
+            _ => "com.amazonaws.dynamodb.v20120810",
+        }
+    }
+
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Internal { .. } => 500,
+            _ => 400,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! DynamoDB's limits, named once.
+
+/// Significant digits of a number.
+pub const NUMBER_DIGITS_MAX: u32 = 38;
+/// Names and values of one item.
+pub const ITEM_BYTES_MAX: usize = 400 * 1024;
+pub const PARTITION_KEY_BYTES_MAX: usize = 2048;
+pub const SORT_KEY_BYTES_MAX: usize = 1024;
+/// Levels of lists and maps in a value.
+pub const NESTING_DEPTH_MAX: usize = 32;
+pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 65535;
+/// The name of a key attribute.
+pub const KEY_NAME_BYTES_MAX: usize = 255;
+
+/// Text of one expression.
+pub const EXPRESSION_BYTES_MAX: usize = 4096;
+/// Operators and functions in one expression.
+pub const EXPRESSION_OPERATORS_MAX: usize = 300;
+/// Operands of `IN`.
+pub const IN_OPERANDS_MAX: usize = 100;
+/// Placeholder names such as `#name` and `:value`.
+pub const PLACEHOLDER_BYTES_MAX: usize = 255;
+/// All substitution values of a request.
+pub const EXPRESSION_VALUES_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// What one page of a query or scan reads.
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+pub const SEGMENTS_MAX: u32 = 1_000_000;
+
+pub const BATCH_GET_KEYS_MAX: usize = 100;
+pub const BATCH_WRITE_ITEMS_MAX: usize = 25;
+pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const TRANSACTION_ITEMS_MAX: usize = 100;
+pub const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long a transaction's token is remembered.
+pub const IDEMPOTENCY_SECONDS: i64 = 10 * 60;
+
+pub const REQUEST_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub const TABLE_NAME_MIN: usize = 3;
+pub const TABLE_NAME_MAX: usize = 255;
+pub const LOCAL_INDEXES_MAX: usize = 5;
+pub const GLOBAL_INDEXES_MAX: usize = 20;
+/// Partition attributes, or sort attributes, of a global index key.
+pub const INDEX_KEY_ATTRIBUTES_MAX: usize = 4;
+/// Non-key attributes projected into all indexes of a table by name.
+pub const PROJECTED_NAMES_MAX: usize = 100;
+pub const TAGS_MAX: usize = 50;
+
+/// A TTL further back than this is taken for a mistake.
+pub const TTL_PAST_SECONDS_MAX: i64 = 5 * 365 * 24 * 60 * 60;
+
+/// What one read unit reads, strongly consistent.
+pub const READ_UNIT_BYTES: usize = 4096;
+/// What one write unit writes.
+pub const WRITE_UNIT_BYTES: usize = 1024;

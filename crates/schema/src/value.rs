@@ -1,0 +1,171 @@
+//! Values as the schema language sees them, and their form in a store.
+//!
+//! An `instant` is kept as ISO 8601 text in UTC with one precision, so text order is time order; an `epoch` is
+//! Unix seconds; a `duration` is seconds; a `datetime` has no zone. A float is kept as the shortest number
+//! that reads back the same.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, Zoned};
+use larder_model::{AttributeValue, Number};
+
+use crate::schema::{Precision, Type};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Text(String),
+    Number(Number),
+    Float(f64),
+    Bool(bool),
+    Bytes(Vec<u8>),
+    Instant(Timestamp),
+    /// An instant seen from a place: what `in(zone)` gives.
+    Zoned(Zoned),
+    Date(Date),
+    Datetime(DateTime),
+    Duration(SignedDuration),
+    List(Vec<Value>),
+    Map(BTreeMap<String, Value>),
+    /// A `json` value, as it is stored.
+    Raw(AttributeValue),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Float(number)
+    }
+}
+
+impl Value {
+    /// The whole number this is, if it is one.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => number.to_i64(),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The moment this is, if it is one.
+    pub fn as_instant(&self) -> Option<Timestamp> {
+        match self {
+            Self::Instant(instant) => Some(*instant),
+            Self::Zoned(zoned) => Some(zoned.timestamp()),
+            _ => None,
+        }
+    }
+
+    /// How two values of one type compare; `None` when their types do not.
+    pub fn compare(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+            (Self::Number(a), Self::Number(b)) => Some(a.cmp(b)),
+            (Self::Float(a), Self::Float(b)) => a.partial_cmp(b),
+            (Self::Number(a), Self::Float(b)) => number_to_f64(a).partial_cmp(b),
+            (Self::Float(a), Self::Number(b)) => a.partial_cmp(&number_to_f64(b)),
+            (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
+            (Self::Bytes(a), Self::Bytes(b)) => Some(a.cmp(b)),
+            (Self::Date(a), Self::Date(b)) => Some(a.cmp(b)),
+            (Self::Datetime(a), Self::Datetime(b)) => Some(a.cmp(b)),
+            (Self::Duration(a), Self::Duration(b)) => Some(a.cmp(b)),
+            (a, b) => Some(a.as_instant()?.cmp(&b.as_instant()?)),
+        }
+    }
+
+    /// The form of this value in a store. `None` when the value is not of the type.
+    pub fn to_attribute(&self, kind: &Type) -> Option<AttributeValue> {
+        Some(match (kind, self) {
+            (Type::Json, Self::Raw(value)) => value.clone(),
+            (Type::Instant(precision), value) => AttributeValue::S(instant_text(value.as_instant()?, *precision)),
+            (Type::Epoch, Self::Number(number)) => AttributeValue::N(*number),
+            (Type::Epoch, value) => AttributeValue::from(value.as_instant()?.as_second()),
+            (Type::Date, Self::Date(date)) => AttributeValue::S(date.to_string()),
+            (Type::Datetime, Self::Datetime(datetime)) => AttributeValue::S(datetime.to_string()),
+            (Type::Duration, Self::Duration(duration)) => AttributeValue::N(duration_number(*duration)),
+            (Type::Int | Type::Decimal | Type::Sequence | Type::Float, Self::Number(number)) => AttributeValue::N(*number),
+            (Type::Float, Self::Float(float)) => AttributeValue::N(float_number(*float)?),
+            (Type::Bool, Self::Bool(value)) => AttributeValue::Bool(*value),
+            (Type::Bytes, Self::Bytes(bytes)) => AttributeValue::B(bytes.clone()),
+            (Type::String | Type::Uuid { .. } | Type::Url | Type::Choice(_), Self::Text(text)) => {
+                AttributeValue::S(text.clone())
+            }
+            (Type::List(inner), Self::List(values)) => {
+                AttributeValue::L(values.iter().map(|value| value.to_attribute(&inner.kind)).collect::<Option<_>>()?)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Reads a stored value. `None` when it does not have the form of the type. The fields of a named type
+    /// are known to the schema alone: see `Schema::types`.
+    pub fn from_attribute(kind: &Type, stored: &AttributeValue) -> Option<Self> {
+        Some(match (kind, stored) {
+            (Type::Json | Type::Named(_), value) => Self::Raw(value.clone()),
+            (Type::Instant(_), AttributeValue::S(text)) => Self::Instant(text.parse().ok()?),
+            (Type::Epoch, AttributeValue::N(number)) => Self::Instant(Timestamp::from_second(number.to_i64()?).ok()?),
+            (Type::Date, AttributeValue::S(text)) => Self::Date(text.parse().ok()?),
+            (Type::Datetime, AttributeValue::S(text)) => Self::Datetime(text.parse().ok()?),
+            (Type::Duration, AttributeValue::N(number)) => {
+                Self::Duration(SignedDuration::try_from_secs_f64(number_to_f64(number)).ok()?)
+            }
+            (Type::Float, AttributeValue::N(number)) => Self::Float(number_to_f64(number)),
+            (Type::Int | Type::Decimal | Type::Sequence, AttributeValue::N(number)) => Self::Number(*number),
+            (Type::Bool, AttributeValue::Bool(value)) => Self::Bool(*value),
+            (Type::Bytes, AttributeValue::B(bytes)) => Self::Bytes(bytes.clone()),
+            (Type::String | Type::Uuid { .. } | Type::Url | Type::Choice(_), AttributeValue::S(text)) => {
+                Self::Text(text.clone())
+            }
+            (Type::List(inner), AttributeValue::L(values)) => Self::List(
+                values.iter().map(|value| Self::from_attribute(&inner.kind, value)).collect::<Option<_>>()?,
+            ),
+            _ => return None,
+        })
+    }
+}
+
+/// ISO 8601 in UTC, always of the same length, so that text order is time order.
+pub fn instant_text(instant: Timestamp, precision: Precision) -> String {
+    let pattern = match precision {
+        Precision::Seconds => "%Y-%m-%dT%H:%M:%SZ",
+        Precision::Millis => "%Y-%m-%dT%H:%M:%S.%3fZ",
+        Precision::Micros => "%Y-%m-%dT%H:%M:%S.%6fZ",
+    };
+    instant.to_zoned(TimeZone::UTC).strftime(pattern).to_string()
+}
+
+pub(crate) fn number_to_f64(number: &Number) -> f64 {
+    number.to_string().parse().unwrap_or(f64::NAN)
+}
+
+pub(crate) fn float_number(float: f64) -> Option<Number> {
+    if !float.is_finite() {
+        return None;
+    }
+    format!("{float:e}").parse().ok()
+}
+
+pub(crate) fn duration_number(duration: SignedDuration) -> Number {
+    let nanos = duration.as_millis();
+    format!("{}e-3", nanos).parse().unwrap_or_else(|_| Number::from(duration.as_secs()))
+}

@@ -1,0 +1,69 @@
+//! Drives the engine's background work: backfill, removals, expiry.
+//!
+//! A pass is as many bounded steps as there is work for. A pass runs when the engine wants one, when somebody
+//! asks for one, and on a tick, because items expire without anybody doing anything. A step that fails is
+//! logged, and the next tick tries again.
+
+use std::time::Duration;
+
+use larder_engine::Engine;
+use larder_model::Clock;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task;
+use tokio::time::sleep;
+
+const TICK: Duration = Duration::from_secs(1);
+
+/// Asks for a pass; the answer comes when it is over.
+pub(crate) type Ask = mpsc::Sender<oneshot::Sender<()>>;
+
+#[derive(Debug)]
+pub(crate) struct Background {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Clock,
+    pub(crate) ttl_delay: Duration,
+    pub(crate) asked: mpsc::Receiver<oneshot::Sender<()>>,
+}
+
+impl Background {
+    /// Works until nobody is left who could ask.
+    pub(crate) async fn run(mut self) {
+        let mut waiting = Vec::new();
+        loop {
+            self.pass().await;
+            for reply in waiting.drain(..) {
+                // Who asked may have gone away.
+                let _ = oneshot::Sender::send(reply, ());
+            }
+            tokio::select! {
+                asked = self.asked.recv() => match asked {
+                    Some(reply) => waiting.push(reply),
+                    None => return,
+                },
+                () = self.engine.work_wanted() => {}
+                () = sleep(TICK) => {}
+            }
+        }
+    }
+
+    async fn pass(&self) {
+        while !self.asked.is_closed() && self.step().await {}
+    }
+
+    /// Whether there is more to do at once.
+    async fn step(&self) -> bool {
+        let (engine, now, ttl_delay) = (self.engine.clone(), self.clock.now(), self.ttl_delay);
+        // A step waits for the disk, which the threads that serve requests must not.
+        match task::spawn_blocking(move || engine.work(now, ttl_delay)).await {
+            Ok(Ok(worked)) => worked.more,
+            Ok(Err(error)) => {
+                tracing::error!(?error, "background work failed");
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, "background work panicked");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What a server is told at its start.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use larder_storage::Durability;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Port 0 takes any free port.
+    pub address: SocketAddr,
+    /// Listen on an address that other machines can reach, although nobody is authenticated.
+    pub allow_remote: bool,
+    pub store: StoreConfig,
+    /// How long after its time an expired item is removed.
+    pub ttl_delay: Duration,
+}
+
+impl Config {
+    /// Any free port of loopback; expired items leave at once.
+    pub fn local(store: StoreConfig) -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            allow_remote: false,
+            store,
+            ttl_delay: Duration::ZERO,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum StoreConfig {
+    /// Gone when the server stops. Its clock can be moved through the admin call.
+    Memory,
+    Directory {
+        path: PathBuf,
+        durability: Durability,
+    },
+}

@@ -1,0 +1,136 @@
+//! Accepts connections, serves each on a task of its own, and sees them out.
+//!
+//! A connection that finishes no request for a whole [`SILENCE`] is closed. That one rule bounds idle
+//! connections, slow headers and slow bodies alike, and costs a request nothing: each connection has one
+//! timer that fires once a minute, rather than one timer a request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval_at, sleep, timeout};
+
+use crate::http::Endpoint;
+
+/// How long accepted requests may take to finish once the server is told to stop.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long to wait when the process has no file descriptor left.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+const HEADER_BYTES_MAX: u32 = 64 * 1024;
+
+/// Serves until `shutdown` is done, then until the last request is answered or [`GRACE`] is over.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    endpoint: Arc<Endpoint>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let protocol = Arc::new(protocol());
+    let (stop, stopping) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(
+                        stream,
+                        Arc::clone(&protocol),
+                        Arc::clone(&endpoint),
+                        stopping.clone(),
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    // Nobody listens once every connection is gone.
+    let _ = stop.send(true);
+    let finished = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+    if finished.is_err() {
+        tracing::warn!(connections = connections.len(), "cut off what did not finish in time");
+        connections.shutdown().await;
+    }
+}
+
+fn protocol() -> auto::Builder<TokioExecutor> {
+    let mut protocol = auto::Builder::new(TokioExecutor::new());
+    // A client that closes its side after the request still gets its answer. `pipeline_flush` stays off: it
+    // copies answers into a buffer that every connection keeps at the size of its largest.
+    protocol.http1().half_close(true);
+    protocol
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX);
+    protocol
+}
+
+/// What the requests of one connection share.
+struct Served {
+    endpoint: Arc<Endpoint>,
+    finished: AtomicU64,
+}
+
+async fn connection(
+    stream: TcpStream,
+    protocol: Arc<auto::Builder<TokioExecutor>>,
+    endpoint: Arc<Endpoint>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it was served");
+        return;
+    }
+    let served = Arc::new(Served { endpoint, finished: AtomicU64::new(0) });
+    let service = service_fn(|request| {
+        let served = Arc::clone(&served);
+        async move {
+            let response = served.endpoint.respond(request).await;
+            served.finished.fetch_add(1, Ordering::Relaxed);
+            response
+        }
+    });
+    let connection = protocol.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let mut check = interval_at(Instant::now() + SILENCE, SILENCE);
+    let mut finished_before = 0;
+    let mut told_to_stop = false;
+    loop {
+        tokio::select! {
+            // First, so that a request that is already here counts as accepted.
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended early");
+                }
+                return;
+            }
+            _ = stopping.changed(), if !told_to_stop => {
+                told_to_stop = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _ = check.tick() => {
+                let finished_now = served.finished.load(Ordering::Relaxed);
+                if finished_now == finished_before {
+                    return;
+                }
+                finished_before = finished_now;
+            }
+        }
+    }
+}

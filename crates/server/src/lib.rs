@@ -1,0 +1,40 @@
+//! DynamoDB's endpoint: sockets, timers, and the path of a request from bytes to bytes.
+//!
+//! [`Server::bind`] opens the store and the port, [`Server::run`] serves until told to stop. HTTP/1.1 and
+//! HTTP/2 with prior knowledge share the port.
+//!
+//! Promises:
+//! - A request that was accepted is answered before the server stops, if that takes no longer than
+//!   [`GRACE`].
+//! - What is wrong with a request is answered with a client error. What is wrong with us is answered with
+//!   "Internal server error", and its cause goes to the log alone.
+//! - Nobody is authenticated yet, so only loopback is listened on unless [`Config::allow_remote`] says
+//!   otherwise. Signatures are accepted and not looked at.
+//!
+//! ```
+//! use larder_server::{Config, Server, StoreConfig};
+//!
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+//! let server = Server::bind(Config::local(StoreConfig::Memory)).await?;
+//! println!("listening on http://{}", server.address());
+//! server.run(async { /* until this future is done */ }).await
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod admin;
+mod background;
+mod config;
+mod connections;
+mod encoding;
+mod error;
+mod http;
+mod pipeline;
+mod request_id;
+mod server;
+
+pub use config::{Config, StoreConfig};
+pub use connections::GRACE;
+pub use error::Error;
+pub use larder_storage::Durability;
+pub use server::Server;

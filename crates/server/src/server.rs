@@ -1,0 +1,103 @@
+//! A server's life: open the port and the store, serve, stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use larder_engine::Engine;
+use larder_model::Clock;
+use larder_storage::Options;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::mpsc;
+use tokio::task;
+
+use crate::admin::Admin;
+use crate::background::Background;
+use crate::http::Endpoint;
+use crate::pipeline::Pipeline;
+use crate::{Config, Error, StoreConfig, connections};
+
+/// Connections the kernel holds while they wait to be accepted; it may hold fewer.
+const BACKLOG: u32 = 4096;
+
+/// A server with its port and its store open.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    engine: Engine,
+    config: Config,
+}
+
+impl Server {
+    /// Opens the port, then the store. Clients can connect from here on; they are answered by `run`.
+    pub async fn bind(config: Config) -> Result<Server, Error> {
+        let address = config.address;
+        if !config.allow_remote && !address.ip().is_loopback() {
+            return Err(Error::Remote { address });
+        }
+        let listener = listen(address).map_err(|cause| Error::Listen { address, cause })?;
+        let address = listener.local_addr().map_err(|cause| Error::Listen { address, cause })?;
+        let engine = open(&config.store)?;
+        Ok(Server { listener, address, engine, config })
+    }
+
+    /// Where it listens: the port it got, when it asked for any.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` is done, finishes what it accepted, closes the store.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let clock = Clock::system();
+        let (ask, asked) = mpsc::channel(16);
+        let background = Background {
+            engine: self.engine.clone(),
+            clock: clock.clone(),
+            ttl_delay: self.config.ttl_delay,
+            asked,
+        };
+        let background = tokio::spawn(background.run());
+        let admin = match self.config.store {
+            StoreConfig::Memory => Some(Admin::new(clock.clone(), ask.clone())),
+            StoreConfig::Directory { .. } => None,
+        };
+        let endpoint = Arc::new(Endpoint::new(Pipeline::new(self.engine.clone()), admin, clock));
+
+        connections::serve(self.listener, endpoint, shutdown).await;
+
+        // The background work ends with the last that could ask for it.
+        drop(ask);
+        if let Err(panic) = background.await {
+            tracing::error!(%panic, "the background work ended early");
+        }
+        let engine = self.engine;
+        match task::spawn_blocking(move || engine.close()).await {
+            Ok(closed) => closed.map_err(|cause| Error::Close { cause: cause.into() }),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart must not wait for the last run's connections to be forgotten.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn open(store: &StoreConfig) -> Result<Engine, Error> {
+    match store {
+        StoreConfig::Memory => Engine::memory().map_err(|cause| Error::Memory { cause: cause.into() }),
+        StoreConfig::Directory { path, durability } => {
+            let options = Options { durability: *durability, ..Options::default() };
+            Engine::open(path, options).map_err(|error| match error {
+                larder_engine::Error::Storage(larder_storage::Error::Io { cause, .. }) => {
+                    Error::Directory { path: path.clone(), cause }
+                }
+                cause => Error::Open { path: path.clone(), cause: cause.into() },
+            })
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! What a client sees of HTTP itself, whatever the operation.
+
+mod client;
+
+use std::io::{Read, Write};
+
+use client::Running;
+use flate2::Compression;
+use flate2::read::{GzDecoder, ZlibDecoder};
+use flate2::write::{GzEncoder, ZlibEncoder};
+use hyper::{Method, StatusCode};
+use larder_server::{Config, Durability, StoreConfig};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Duration, timeout};
+
+const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn table() -> Value {
+    json!({
+        "TableName": "fruit",
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+        "BillingMode": "PAY_PER_REQUEST",
+    })
+}
+
+fn put(pk: &str, note: &str) -> Value {
+    json!({"TableName": "fruit", "Item": {"pk": {"S": pk}, "note": {"S": note}}})
+}
+
+fn get(pk: &str) -> Value {
+    json!({"TableName": "fruit", "Key": {"pk": {"S": pk}}})
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).expect("memory takes bytes");
+    encoder.finish().expect("memory takes bytes")
+}
+
+fn deflated(text: &str) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).expect("memory takes bytes");
+    encoder.finish().expect("memory takes bytes")
+}
+
+#[tokio::test]
+async fn what_is_put_is_got_on_one_connection() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    connection.ok("CreateTable", table()).await;
+    for n in 0..20 {
+        let note = n.to_string();
+        connection.ok("PutItem", put("apple", &note)).await;
+        let got = connection.ok("GetItem", get("apple")).await;
+        assert_eq!(got["Item"], json!({"pk": {"S": "apple"}, "note": {"S": note}}));
+    }
+}
+
+#[tokio::test]
+async fn http2_with_prior_knowledge_shares_the_port() {
+    let server = Running::memory().await;
+    let mut connection = server.connect_http2().await;
+    connection.ok("CreateTable", table()).await;
+    connection.ok("PutItem", put("apple", "over h2")).await;
+    let got = server.connect().await.ok("GetItem", get("apple")).await;
+    assert_eq!(got["Item"]["note"]["S"], "over h2");
+    let endpoints = connection.ok("DescribeEndpoints", json!({})).await;
+    assert_eq!(endpoints["Endpoints"][0]["Address"], server.address.to_string());
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let server = Running::memory().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let health = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    let list = "POST / HTTP/1.1\r\nhost: x\r\nx-amz-target: DynamoDB_20120810.ListTables\r\n\
+                content-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    stream.write_all(format!("{health}{health}{list}").as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    timeout(LIMIT, stream.read_to_string(&mut answers)).await.unwrap().unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 3, "{answers}");
+    assert!(answers.ends_with(r#"{"TableNames":[]}"#), "{answers}");
+}
+
+#[tokio::test]
+async fn answers_carry_dynamodb_s_headers() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    let ok = connection.post("ListTables", &[], "{}").await;
+    let refused = connection.post("NoSuchThing", &[], "{}").await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert_eq!(refused.error(), "UnknownOperationException");
+    let healthy = connection.send(Method::GET, "/", &[], "").await;
+    assert_eq!(&healthy.body[..], b"healthy: dynamodb.us-east-1.amazonaws.com ");
+    assert_eq!(healthy.header("x-amz-crc32"), "3128867991");
+    for answer in [&ok, &refused, &healthy] {
+        assert_eq!(answer.header("x-amz-crc32"), crc32fast::hash(&answer.body).to_string());
+        assert_eq!(answer.header("content-length"), answer.body.len().to_string());
+        assert_eq!(answer.header("x-amzn-requestid").len(), 52);
+        assert!(answer.headers.contains_key("date"));
+        assert!(answer.header("server").starts_with("larder/"));
+    }
+    assert_ne!(ok.header("x-amzn-requestid"), refused.header("x-amzn-requestid"));
+}
+
+#[tokio::test]
+async fn the_answer_has_the_content_type_of_the_request() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    for (sent, expected) in [
+        ("application/x-amz-json-1.0", "application/x-amz-json-1.0"),
+        ("Application/X-Amz-Json-1.0; charset=utf-8", "application/x-amz-json-1.0"),
+        ("application/json", "application/json"),
+        (" application/json ; charset=utf-8", "application/json"),
+    ] {
+        let answer = connection.post("ListTables", &[("content-type", sent)], "{}").await;
+        assert_eq!(answer.status, StatusCode::OK, "{sent}");
+        assert_eq!(answer.header("content-type"), expected, "{sent}");
+    }
+    for sent in ["text/plain", "application/x-www-form-urlencoded", ""] {
+        let answer = connection.post("ListTables", &[("content-type", sent)], "{}").await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{sent}");
+        assert_eq!(&answer.body[..], b"<UnknownOperationException/>\n");
+    }
+}
+
+#[tokio::test]
+async fn other_methods_and_paths_are_unknown() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    for (method, path) in [
+        (Method::PUT, "/"),
+        (Method::DELETE, "/"),
+        (Method::OPTIONS, "/"),
+        (Method::POST, "/elsewhere"),
+        (Method::GET, "/elsewhere"),
+    ] {
+        let answer = connection.send(method, path, &[], "").await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert_eq!(&answer.body[..], b"<UnknownOperationException/>\n");
+        assert_eq!(answer.header("x-amz-crc32"), "3552371480");
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_request_are_the_client_s_error() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    let deep = "[".repeat(100_000);
+    let bodies: [&[u8]; 8] =
+        [b"", b"{", b"nonsense", b"[]", b"null", b"{\"TableName\": \"\xff\"}", deep.as_bytes(), b"{}{}"];
+    for body in bodies {
+        for operation in ["GetItem", "PutItem", "CreateTable", "Query"] {
+            let answer = connection.post(operation, &[], body.to_vec()).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{operation} {:?}", answer.body);
+            let code = answer.error();
+            assert!(
+                ["SerializationException", "ValidationException"].contains(&&*code),
+                "{operation} {code}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_target_is_unknown() {
+    let server = Running::memory().await;
+    let headers = [("content-type", "application/x-amz-json-1.0")];
+    let answer = server.connect().await.send(Method::POST, "/", &headers, "{}").await;
+    assert_eq!((answer.status, &*answer.error()), (StatusCode::BAD_REQUEST, "UnknownOperationException"));
+}
+
+#[tokio::test]
+async fn packed_requests_are_unpacked() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    connection.ok("CreateTable", table()).await;
+    for (encoding, pack) in [("gzip", gzipped as fn(&str) -> Vec<u8>), ("deflate", deflated)] {
+        let body = put(encoding, &"long ".repeat(1000)).to_string();
+        let answer = connection.post("PutItem", &[("content-encoding", encoding)], pack(&body)).await;
+        assert_eq!(answer.status, StatusCode::OK, "{:?}", answer.body);
+        let got = connection.ok("GetItem", get(encoding)).await;
+        assert_eq!(got["Item"]["note"]["S"], "long ".repeat(1000));
+    }
+    let plain = put("plain", "as it is").to_string();
+    let answer = connection.post("PutItem", &[("content-encoding", "amz-1.0")], plain).await;
+    assert_eq!(answer.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn badly_packed_requests_are_refused() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    for (encoding, body) in [
+        ("gzip", b"{}".to_vec()),
+        ("deflate", b"{}".to_vec()),
+        ("gzip", gzipped("{}")[..12].to_vec()),
+        ("br", b"{}".to_vec()),
+    ] {
+        let answer = connection.post("ListTables", &[("content-encoding", encoding)], body).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+        assert_eq!(answer.error(), "SerializationException");
+    }
+    let bomb = gzipped(&" ".repeat(BODY_BYTES_MAX + 1));
+    let answer = connection.post("ListTables", &[("content-encoding", "gzip")], bomb).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn large_answers_are_packed_for_those_who_ask() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    connection.ok("CreateTable", table()).await;
+    connection.ok("PutItem", put("long", &"long ".repeat(1000))).await;
+    let plain = connection.post("GetItem", &[], get("long").to_string()).await;
+    assert_eq!(plain.header("content-encoding"), "");
+    for encoding in ["gzip", "deflate"] {
+        let answer =
+            connection.post("GetItem", &[("accept-encoding", encoding)], get("long").to_string()).await;
+        assert_eq!(answer.header("content-encoding"), encoding);
+        assert_eq!(answer.header("x-amz-crc32"), crc32fast::hash(&answer.body).to_string());
+        let mut unpacked = Vec::new();
+        match encoding {
+            "gzip" => GzDecoder::new(&answer.body[..]).read_to_end(&mut unpacked).unwrap(),
+            _ => ZlibDecoder::new(&answer.body[..]).read_to_end(&mut unpacked).unwrap(),
+        };
+        assert_eq!(unpacked, plain.body);
+    }
+}
+
+#[tokio::test]
+async fn bodies_over_the_limit_are_refused_and_the_client_sees_it() {
+    let server = Running::memory().await;
+    let mut body = b"{}".to_vec();
+    body.resize(BODY_BYTES_MAX, b' ');
+    let largest = server.connect().await.post("ListTables", &[], body.clone()).await;
+    assert_eq!(largest.status, StatusCode::OK);
+    body.push(b' ');
+    let answer = server.connect().await.post("ListTables", &[], body.clone()).await;
+    assert_eq!((answer.status, answer.body.len()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
+    let answer = server.connect_http2().await.post("ListTables", &[], body).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_body_declared_far_over_the_limit_is_not_waited_for() {
+    let server = Running::memory().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(LIMIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[tokio::test]
+async fn browsers_get_leave() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    let question = [
+        ("origin", "http://localhost:3000"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "x-amz-target,content-type,authorization"),
+    ];
+    let leave = connection.send(Method::OPTIONS, "/", &question, "").await;
+    assert_eq!((leave.status, leave.body.len()), (StatusCode::OK, 0));
+    for (name, expected) in [
+        ("access-control-allow-origin", "*"),
+        ("access-control-allow-methods", "POST"),
+        ("access-control-allow-headers", "x-amz-target,content-type,authorization"),
+        ("access-control-max-age", "172800"),
+    ] {
+        assert_eq!(leave.header(name), expected);
+    }
+    let answer = connection.post("ListTables", &question[..1], "{}").await;
+    assert_eq!(answer.header("access-control-allow-origin"), "*");
+    assert_eq!(answer.header("access-control-expose-headers"), "x-amzn-requestid,x-amz-crc32");
+    let answer = connection.post("ListTables", &[], "{}").await;
+    assert_eq!(answer.header("access-control-allow-origin"), "");
+}
+
+#[tokio::test]
+async fn a_moved_clock_expires_items_before_the_answer() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    let json_type = [("content-type", "application/json")];
+    let moved =
+        connection.send(Method::POST, "/_larder/clock", &json_type, r#"{"advance_seconds": 0}"#).await;
+    assert_eq!(moved.status, StatusCode::OK, "{:?}", moved.body);
+    let now = moved.json()["now"].as_i64().unwrap();
+
+    connection.ok("CreateTable", table()).await;
+    let specification = json!({"Enabled": true, "AttributeName": "until"});
+    let request = json!({"TableName": "fruit", "TimeToLiveSpecification": specification});
+    connection.ok("UpdateTimeToLive", request).await;
+    for (pk, until) in [("soon", now + 1800), ("late", now + 7200)] {
+        let item = json!({"pk": {"S": pk}, "until": {"N": until.to_string()}});
+        connection.ok("PutItem", json!({"TableName": "fruit", "Item": item})).await;
+    }
+    let moved =
+        connection.send(Method::POST, "/_larder/clock", &json_type, r#"{"advance_seconds": 3600}"#).await;
+    let later = moved.json()["now"].as_i64().unwrap();
+    assert!((now + 3600..now + 3660).contains(&later), "{later}");
+    assert_eq!(connection.ok("GetItem", get("soon")).await, json!({}));
+    assert_eq!(connection.ok("GetItem", get("late")).await["Item"]["pk"]["S"], "late");
+}
+
+#[tokio::test]
+async fn the_clock_call_is_for_memory_servers_and_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = StoreConfig::Directory { path: dir.path().to_owned(), durability: Durability::Immediate };
+    let json_type = [("content-type", "application/json")];
+    let on_disk = Running::start(Config::local(store)).await;
+    let body = r#"{"advance_seconds": 1}"#;
+    let answer = on_disk.connect().await.send(Method::POST, "/_larder/clock", &json_type, body).await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    let form = [("content-type", "text/plain")];
+    let answer = connection.send(Method::POST, "/_larder/clock", &form, body).await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    let answer = connection.send(Method::POST, "/_larder/clock", &json_type, "{}").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_request_accepted_before_the_stop_is_answered() {
+    let server = Running::memory().await;
+    let mut setup = server.connect().await;
+    setup.ok("CreateTable", table()).await;
+
+    let body = put("apple", "in time").to_string();
+    let (early, late) = body.split_at(10);
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST / HTTP/1.1\r\nhost: x\r\nx-amz-target: DynamoDB_20120810.PutItem\r\n\
+         content-type: application/x-amz-json-1.0\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The server asks for the body once it has taken the request on.
+    let mut go_on = [0; 25];
+    timeout(LIMIT, stream.read_exact(&mut go_on)).await.unwrap().unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(early.as_bytes()).await.unwrap();
+
+    let address = server.address;
+    let ended = server.stop();
+    // The listener is closed before connections are told: from here on the stop is under way.
+    timeout(LIMIT, async { while TcpStream::connect(address).await.is_ok() {} }).await.unwrap();
+    assert!(!ended.is_finished());
+
+    stream.write_all(late.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(LIMIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    timeout(LIMIT, ended).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_hold_up_the_stop() {
+    let server = Running::memory().await;
+    let mut used = server.connect().await;
+    used.ok("ListTables", json!({})).await;
+    let unused = server.connect().await;
+    let mut http2 = server.connect_http2().await;
+    http2.ok("ListTables", json!({})).await;
+    timeout(Duration::from_secs(5), server.stop()).await.unwrap().unwrap().unwrap();
+    drop((used, unused, http2));
+}
+
+#[tokio::test]
+async fn a_stopped_server_leaves_its_store_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = StoreConfig::Directory { path: dir.path().to_owned(), durability: Durability::Immediate };
+    let first = Running::start(Config::local(store.clone())).await;
+    let mut connection = first.connect().await;
+    connection.ok("CreateTable", table()).await;
+    connection.ok("PutItem", put("apple", "kept")).await;
+    timeout(LIMIT, first.stop()).await.unwrap().unwrap().unwrap();
+    let second = Running::start(Config::local(store)).await;
+    let got = second.connect().await.ok("GetItem", get("apple")).await;
+    assert_eq!(got["Item"]["note"]["S"], "kept");
+}
+
+#[tokio::test]
+async fn addresses_of_other_machines_need_leave() {
+    let mut config = Config::local(StoreConfig::Memory);
+    config.address = "0.0.0.0:0".parse().unwrap();
+    let refused = larder_server::Server::bind(config.clone()).await.unwrap_err();
+    assert!(matches!(refused, larder_server::Error::Remote { .. }), "{refused}");
+    config.allow_remote = true;
+    larder_server::Server::bind(config).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_connections_at_once_are_all_answered() {
+    let server = Running::memory().await;
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..400 {
+        let address = server.address;
+        clients.spawn(async move {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            std::io::Result::Ok(answer)
+        });
+    }
+    while let Some(answer) = timeout(LIMIT, clients.join_next()).await.unwrap() {
+        assert!(answer.unwrap().unwrap().starts_with("HTTP/1.1 200 OK"));
+    }
+}

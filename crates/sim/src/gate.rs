@@ -1,0 +1,83 @@
+//! A disk whose syncs wait until they are let through, so that a test decides what happens meanwhile.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_storage::Disk;
+use larder_storage::faulty::FaultyDisk;
+use parking_lot::{Condvar, Mutex};
+
+/// A clone is a handle to the same gate and disk.
+#[derive(Clone, Debug)]
+pub struct GatedDisk {
+    disk: FaultyDisk,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    waiting: bool,
+}
+
+impl GatedDisk {
+    pub fn new(disk: FaultyDisk) -> Self {
+        Self { disk, gate: Arc::default() }
+    }
+
+    /// From now on a sync waits.
+    pub fn shut(&self) {
+        self.gate.state.lock().closed = true;
+    }
+
+    /// Lets syncs through again.
+    pub fn open(&self) {
+        self.gate.state.lock().closed = false;
+        self.gate.changed.notify_all();
+    }
+
+    /// Waits until a sync waits at the gate, and says whether one came in time.
+    pub fn wait_for_sync(&self) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let mut state = self.gate.state.lock();
+        self.gate.changed.wait_while_for(&mut state, |state| !state.waiting, PATIENCE);
+        state.waiting
+    }
+}
+
+impl Disk for GatedDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.gate.state.lock();
+        while state.closed {
+            state.waiting = true;
+            self.gate.changed.notify_all();
+            self.gate.changed.wait(&mut state);
+        }
+        state.waiting = false;
+        drop(state);
+        self.disk.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, data)
+    }
+}

@@ -1,0 +1,23 @@
+//! Seeded workloads against a plain-map oracle, on a disk that fails.
+//!
+//! A run is a seed: it decides the operations, where the disk fails or the power goes, and what of the
+//! unsynced bytes survives. Afterwards the database must be one the oracle allows: acknowledged writes are
+//! there, the others wholly or not at all, indexes and counts agree with the items, tokens are honoured, and
+//! the engine goes on. A failure prints the seed that runs it again; see [`budget`].
+//!
+//! - [`schema`]: the tables
+//! - [`operation`], [`workload`]: what is done
+//! - [`oracle`]: what must come of it
+//! - [`observe`]: what did
+//! - [`run`]: one after the other, [`concurrent`]: by several threads
+
+pub mod budget;
+pub mod concurrent;
+pub mod gate;
+pub mod observe;
+pub mod operation;
+pub mod oracle;
+pub mod random;
+pub mod run;
+pub mod schema;
+pub mod workload;

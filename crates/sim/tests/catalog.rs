@@ -1,0 +1,193 @@
+//! Tables and indexes change while other requests wait for the disk.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use larder_engine::ops::{
+    DeleteItem, DeleteTable, DescribeTable, IndexStatus, PutItem, ReturnCapacity, ReturnValues,
+    TableDescription,
+};
+use larder_engine::{Engine, Error};
+use larder_model::{Item, UnixTime};
+use larder_sim::gate::GatedDisk;
+use larder_sim::observe::{Observed, Trouble, finish_work, observe};
+use larder_sim::run::BEGINNING;
+use larder_sim::schema::{GROUP, Key, Place, RANK, add_extra_index, create_table, drop_extra_index};
+use larder_storage::faulty::{FaultyDisk, Lasting, Operation};
+use larder_storage::{Options, Store};
+use pollster::block_on;
+
+type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 'a>>;
+
+/// An engine with both tables, on a disk that can be held up and made to fail.
+struct Fixture {
+    faulty: FaultyDisk,
+    disk: GatedDisk,
+    engine: Engine,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let faulty = FaultyDisk::default();
+        let disk = GatedDisk::new(faulty.clone());
+        let store = Store::on_disk(disk.clone(), Options::default()).unwrap();
+        let engine = Engine::on_store(store).unwrap();
+        for place in Place::ALL {
+            block_on(engine.create_table(create_table(place), BEGINNING)).unwrap();
+        }
+        Self { faulty, disk, engine }
+    }
+
+    /// Holds up the disk with a write in it, so that what is asked for next waits in the queue.
+    fn hold_up(&self) -> Asked<'_, ()> {
+        self.disk.shut();
+        let held = ask(self.put(Place::Main, "held"));
+        assert!(self.disk.wait_for_sync());
+        held
+    }
+
+    /// Lets the disk finish what it was held up in, and fail what waits in the queue.
+    fn fail(&self, held: Asked<'_, ()>) {
+        let last = ask(self.put(Place::Main, "last"));
+        self.faulty.fail(Operation::Write, 0, Lasting::Once);
+        self.disk.open();
+        block_on(held).unwrap();
+        block_on(last).unwrap_err();
+    }
+
+    async fn put(&self, place: Place, partition: &str) -> Result<(), Error> {
+        let mut item: Item = Key(partition.to_owned(), 1).attributes();
+        item.insert(GROUP, "g");
+        item.insert(RANK, 1);
+        let put = PutItem {
+            table: place.table(),
+            item,
+            condition: None,
+            return_values: ReturnValues::None,
+            return_old_on_failure: false,
+            capacity: ReturnCapacity::None,
+            collection_metrics: false,
+        };
+        self.engine.put_item(put).await.map(drop)
+    }
+
+    fn drop_second_table(&self) -> Asked<'_, TableDescription> {
+        ask(self.engine.delete_table(DeleteTable { table: Place::Second.table() }))
+    }
+}
+
+/// Polls once: the request is on its way, and its answer is not there yet.
+fn ask<'a, T: 'a>(future: impl Future<Output = Result<T, Error>> + 'a) -> Asked<'a, T> {
+    let mut asked: Asked<'a, T> = Box::pin(future);
+    let polled = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(polled, Poll::Pending), "the disk is held up");
+    asked
+}
+
+/// What is there, if all of it agrees.
+fn look(engine: &Engine) -> Observed {
+    match finish_work(engine).and_then(|()| observe(engine)) {
+        Ok(observed) => observed,
+        Err(Trouble::Disk(what) | Trouble::Broken(what)) => panic!("{what}"),
+    }
+}
+
+fn after_crash(disk: &FaultyDisk) -> Engine {
+    Engine::on_store(Store::on_disk(disk.crash(0), Options::default()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_new_index_gets_the_writes_that_were_waiting_for_the_disk() {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let fixture = Fixture::new();
+    let engine = &fixture.engine;
+    let held = fixture.hold_up();
+    let added = ask(engine.update_table(add_extra_index(), BEGINNING));
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| engine.work(UnixTime::from_seconds(0), Duration::ZERO));
+        // The write is not on disk, so the index cannot be full. One that says so is looked at at once.
+        let begun = Instant::now();
+        let description = || engine.describe_table(&DescribeTable { table: Place::Main.table() }).unwrap();
+        while begun.elapsed() < PATIENCE
+            && description().indexes.iter().any(|index| index.status != IndexStatus::Active)
+        {
+            thread::yield_now();
+        }
+        fixture.disk.open();
+        worker.join().unwrap().unwrap();
+    });
+    block_on(held).unwrap();
+    block_on(added).unwrap();
+    assert!(look(engine).tables[&Place::Main].items.contains_key(&Key("held".to_owned(), 1)));
+}
+
+#[test]
+fn an_index_whose_removal_failed_has_the_writes_made_since() {
+    let fixture = Fixture::new();
+    block_on(fixture.engine.update_table(add_extra_index(), BEGINNING)).unwrap();
+    finish_work(&fixture.engine).unwrap();
+    let held = fixture.hold_up();
+    let removal = ask(fixture.engine.update_table(drop_extra_index(), BEGINNING));
+    fixture.fail(held);
+
+    // The removal's caller has not been told yet; a server may have other requests to poll first.
+    block_on(fixture.put(Place::Main, "since")).unwrap();
+    block_on(removal).unwrap_err();
+    look(&fixture.engine);
+}
+
+#[test]
+fn an_index_whose_addition_failed_leaves_nothing_behind() {
+    let fixture = Fixture::new();
+    let held = fixture.hold_up();
+    let addition = ask(fixture.engine.update_table(add_extra_index(), BEGINNING));
+    fixture.fail(held);
+
+    block_on(fixture.put(Place::Main, "since")).unwrap();
+    block_on(addition).unwrap_err();
+    let delete = DeleteItem {
+        table: Place::Main.table(),
+        key: Key("since".to_owned(), 1).attributes(),
+        condition: None,
+        return_values: ReturnValues::None,
+        return_old_on_failure: false,
+        capacity: ReturnCapacity::None,
+        collection_metrics: false,
+    };
+    block_on(fixture.engine.delete_item(delete)).unwrap();
+    block_on(fixture.engine.update_table(add_extra_index(), BEGINNING)).unwrap();
+    look(&fixture.engine);
+}
+
+#[test]
+fn a_table_whose_removal_failed_keeps_its_items() {
+    let fixture = Fixture::new();
+    block_on(fixture.put(Place::Second, "kept")).unwrap();
+    let held = fixture.hold_up();
+    let removal = fixture.drop_second_table();
+    fixture.fail(held);
+
+    finish_work(&fixture.engine).unwrap();
+    block_on(removal).unwrap_err();
+    let kept = Key("kept".to_owned(), 1);
+    assert!(look(&fixture.engine).tables[&Place::Second].items.contains_key(&kept));
+}
+
+#[test]
+fn a_table_whose_removal_failed_keeps_its_items_though_nobody_waits_for_the_answer() {
+    let fixture = Fixture::new();
+    block_on(fixture.put(Place::Second, "kept")).unwrap();
+    let held = fixture.hold_up();
+    drop(fixture.drop_second_table());
+    fixture.fail(held);
+
+    finish_work(&fixture.engine).unwrap();
+    let kept = Key("kept".to_owned(), 1);
+    assert!(look(&after_crash(&fixture.faulty)).tables[&Place::Second].items.contains_key(&kept));
+    assert!(look(&fixture.engine).tables.contains_key(&Place::Second));
+}

@@ -1,0 +1,73 @@
+//! A batch: changes that happen together or not at all.
+//!
+//! Within a batch, and between batches in the order of `submit`, the later change to a key wins.
+
+use crate::{Error, checksum};
+use std::sync::Arc;
+
+/// A set of changes, applied atomically.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) changes: Vec<(Arc<[u8]>, Change)>,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// The value with its checksum already appended.
+    Put(Arc<Vec<u8>>),
+    Delete,
+    Add([i64; 2]),
+}
+
+impl Batch {
+    pub fn put(&mut self, key: Vec<u8>, mut value: Vec<u8>) {
+        // Here rather than in the commit thread: writers run in parallel, commits do not.
+        checksum::append(&key, &mut value);
+        self.push(key, Change::Put(Arc::new(value)));
+    }
+
+    pub fn delete(&mut self, key: Vec<u8>) {
+        self.push(key, Change::Delete);
+    }
+
+    /// Adds to the two counters at `key`; an absent key counts as zeros.
+    ///
+    /// Adds of concurrent batches merge, so they never conflict. `Store::latest` does not see them
+    /// until they are committed.
+    pub fn add(&mut self, key: Vec<u8>, deltas: [i64; 2]) {
+        self.push(key, Change::Add(deltas));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Roughly the memory the batch holds until it is committed.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn push(&mut self, key: Vec<u8>, change: Change) {
+        const OVERHEAD: usize = 96;
+        let value_bytes = match &change {
+            Change::Put(value) => value.len(),
+            Change::Delete | Change::Add(_) => 0,
+        };
+        self.bytes += OVERHEAD + key.len() + value_bytes;
+        self.changes.push((key.into(), change));
+    }
+}
+
+/// Reads a value that `Batch::add` maintains.
+pub fn counters(value: &[u8]) -> Result<[i64; 2], Error> {
+    let (low, high) = value
+        .split_first_chunk::<8>()
+        .and_then(|(low, rest)| Some((low, rest.as_array::<8>()?)))
+        .ok_or(Error::Corrupt { key: Vec::new(), cause: "it is not a pair of counters" })?;
+    Ok([i64::from_le_bytes(*low), i64::from_le_bytes(*high)])
+}
+
+pub(crate) fn counter_value([first, second]: [i64; 2]) -> Vec<u8> {
+    [first.to_le_bytes(), second.to_le_bytes()].concat()
+}

@@ -1,0 +1,609 @@
+//! Group commit: many writers, one sync.
+//!
+//! One thread owns the redb database. It takes all batches that wait, folds them into one change per
+//! key, applies those in key order in one transaction, commits, publishes the new snapshot, and only
+//! then answers. Batches that arrive meanwhile are the next group: the sync is the only delay.
+//!
+//! When a commit fails, the database is reopened (see `medium`) and looked at. If the group is there
+//! and on disk after all, the commit succeeded. Otherwise every batch waiting is answered with an
+//! error and the generation changes, because those batches may rest on each other.
+
+use crate::batch::{Change, counter_value, counters};
+use crate::medium::{Lease, Medium};
+use crate::snapshot::{Table, contain_panic};
+use crate::store::{Durability, Options};
+use crate::{Batch, Error, checksum};
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::{Condvar, Mutex};
+use redb::{
+    AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction,
+};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("data");
+const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
+const FORMAT_KEY: &str = "version";
+const FORMAT_VERSION: u64 = 1;
+
+/// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
+const GROUP_BATCHES_MAX: usize = 4096;
+const GROUP_BYTES_MAX: usize = 16 << 20;
+/// Bound on what may wait in memory.
+const QUEUE_BYTES_MAX: usize = 256 << 20;
+/// How long `Durability::Relaxed` may leave a commit unsynced.
+const RELAXED_SYNC: Duration = Duration::from_millis(100);
+/// How long no one must have written before the free space is saved. Saving it with every commit
+/// would halve the speed of a single writer.
+const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_millis(250);
+/// The least time between two attempts to open the database after failed reads.
+const REOPEN_PAUSE: Duration = Duration::from_millis(100);
+
+/// Between two equal generations no submitted batch was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(u64);
+
+/// The answer to a submitted batch, to be awaited or waited for. Needs no runtime.
+///
+/// Dropping it does not withdraw the batch.
+#[derive(Debug)]
+pub struct Ticket(oneshot::Receiver<Result<(), Error>>);
+
+impl Ticket {
+    /// Blocks the thread until the answer is there.
+    pub fn wait(self) -> Result<(), Error> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut ticket = pin!(self);
+        loop {
+            if let Poll::Ready(answer) = ticket.as_mut().poll(&mut context) {
+                return answer;
+            }
+            thread::park();
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|answer| answer.unwrap_or(Err(Error::Closed)))
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What handles and the commit thread share.
+pub(crate) struct Shared {
+    table: ArcSwap<Table>,
+    medium: Arc<Medium>,
+    generation: AtomicU64,
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// Of batches waiting and being committed.
+    bytes: usize,
+    /// The newest uncommitted change of each key, with the batch that made it.
+    overlay: HashMap<Arc<[u8]>, (u64, Pending)>,
+    next_number: u64,
+    /// Someone found that reads fail.
+    reopen: bool,
+    closed: bool,
+    closing: Option<Error>,
+}
+
+/// An uncommitted value with its checksum; absent if the key is to be deleted.
+type Pending = Option<Arc<Vec<u8>>>;
+
+struct Waiting {
+    number: u64,
+    batch: Batch,
+    answer: oneshot::Sender<Result<(), Error>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.generation.load(Ordering::Acquire))
+    }
+
+    /// The last commit.
+    pub(crate) fn table(&self) -> Guard<Arc<Table>> {
+        if self.read_failed() {
+            self.queue.lock().reopen = true;
+            self.arrived.notify_one();
+        }
+        self.table.load()
+    }
+
+    fn read_failed(&self) -> bool {
+        self.medium.read_failed()
+    }
+
+    pub(crate) fn pending(&self, key: &[u8]) -> Option<Pending> {
+        self.queue.lock().overlay.get(key).map(|(_, value)| value.clone())
+    }
+
+    pub(crate) fn submit(&self, batch: Batch, seen: Generation) -> Result<Ticket, Error> {
+        if batch.bytes() > QUEUE_BYTES_MAX {
+            return Err(Error::TooLarge { bytes: batch.bytes(), limit: QUEUE_BYTES_MAX });
+        }
+        let (answer, ticket) = oneshot::channel();
+        {
+            let queue = &mut *self.queue.lock();
+            if queue.closed {
+                return Err(Error::Closed);
+            }
+            if self.generation() != seen {
+                return Err(Error::Lost);
+            }
+            if queue.bytes + batch.bytes() > QUEUE_BYTES_MAX {
+                return Err(Error::Busy { queued_bytes: queue.bytes });
+            }
+            let number = queue.next_number;
+            queue.next_number += 1;
+            queue.bytes += batch.bytes();
+            for (key, change) in &batch.changes {
+                let value = match change {
+                    Change::Put(value) => Some(Arc::clone(value)),
+                    Change::Delete => None,
+                    Change::Add(_) => continue,
+                };
+                queue.overlay.insert(Arc::clone(key), (number, value));
+            }
+            queue.waiting.push_back(Waiting { number, batch, answer });
+        }
+        self.arrived.notify_one();
+        Ok(Ticket(ticket))
+    }
+
+    pub(crate) fn close(&self) {
+        self.queue.lock().closed = true;
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn closing_result(&self) -> Result<(), Error> {
+        self.queue.lock().closing.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits for work, or until it is time to tidy up.
+    fn next(&self, tick_at: Option<Instant>) -> Work {
+        let mut queue = self.queue.lock();
+        loop {
+            if !queue.waiting.is_empty() {
+                return Work::Commit(take_group(&mut queue.waiting));
+            }
+            if queue.closed {
+                return Work::Close;
+            }
+            if std::mem::take(&mut queue.reopen) {
+                return Work::Reopen;
+            }
+            match tick_at {
+                None => self.arrived.wait(&mut queue),
+                Some(at) => {
+                    if self.arrived.wait_until(&mut queue, at).timed_out() {
+                        return Work::Tick;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets pending values that the published table holds.
+    fn settle(&self, group: &[Waiting]) {
+        // A few keys at a time: writers share the lock.
+        const KEYS_PER_LOCK: usize = 256;
+        let mut dropped = Vec::with_capacity(KEYS_PER_LOCK);
+        let mut changes = group
+            .iter()
+            .flat_map(|waiting| waiting.batch.changes.iter().map(|(key, _)| (waiting.number, key)))
+            .peekable();
+        while changes.peek().is_some() {
+            let mut queue = self.queue.lock();
+            for (number, key) in changes.by_ref().take(KEYS_PER_LOCK) {
+                if queue.overlay.get(key).is_some_and(|(newest, _)| *newest == number) {
+                    dropped.push(queue.overlay.remove_entry(key));
+                }
+            }
+            drop(queue);
+            dropped.clear();
+        }
+        self.queue.lock().bytes -= group.iter().map(|waiting| waiting.batch.bytes()).sum::<usize>();
+    }
+
+    /// Fails every batch that is not committed.
+    fn lose(&self, group: Vec<Waiting>, in_group: &Error, behind: &Error) {
+        let (waiting, overlay) = {
+            let queue = &mut *self.queue.lock();
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            queue.bytes = 0;
+            (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.overlay))
+        };
+        drop(overlay);
+        answer(group, &Err(in_group.clone()));
+        answer(waiting, &Err(behind.clone()));
+    }
+}
+
+fn answer(group: impl IntoIterator<Item = Waiting>, result: &Result<(), Error>) {
+    for waiting in group {
+        // The writer may have gone; its batch stands.
+        let _ = waiting.answer.send(result.clone());
+    }
+}
+
+enum Work {
+    Commit(Vec<Waiting>),
+    Tick,
+    /// A read failed, and redb refuses every operation after that.
+    Reopen,
+    Close,
+}
+
+fn take_group(waiting: &mut VecDeque<Waiting>) -> Vec<Waiting> {
+    let mut bytes = 0;
+    let count = waiting
+        .iter()
+        .take(GROUP_BATCHES_MAX)
+        .take_while(|waiting| {
+            let fits = bytes < GROUP_BYTES_MAX;
+            bytes += waiting.batch.bytes();
+            fits
+        })
+        .count();
+    waiting.drain(..count).collect()
+}
+
+/// The commit thread's own state.
+pub(crate) struct Committer {
+    shared: Arc<Shared>,
+    medium: Arc<Medium>,
+    /// Absent while it cannot be opened.
+    database: Option<Database>,
+    options: Options,
+    /// Set while a commit is not synced.
+    sync_at: Option<Instant>,
+    /// Set while a crash would cost the next open a walk through the whole file.
+    checkpoint_at: Option<Instant>,
+    /// The last attempt.
+    reopened_at: Option<Instant>,
+}
+
+impl Committer {
+    pub(crate) fn open(medium: Arc<Medium>, options: Options) -> Result<Self, Error> {
+        let lease = medium.lease();
+        let (database, table) = contain_panic(|| {
+            let database = open_database(lease, options)?;
+            prepare(&database)?;
+            let table = open_table(&database)?;
+            Ok((database, table))
+        })?;
+        let shared = Arc::new(Shared {
+            table: ArcSwap::from_pointee(table),
+            medium: Arc::clone(&medium),
+            generation: AtomicU64::new(0),
+            queue: Mutex::default(),
+            arrived: Condvar::new(),
+        });
+        Ok(Self {
+            shared,
+            medium,
+            database: Some(database),
+            options,
+            sync_at: None,
+            checkpoint_at: None,
+            reopened_at: None,
+        })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            match self.shared.next(self.sync_at.or(self.checkpoint_at)) {
+                Work::Commit(group) => self.commit(group),
+                // Whoever wrote was answered long ago, and was promised no more than this attempt.
+                Work::Tick if self.sync_at.is_some() => drop(self.sync()),
+                Work::Tick => self.checkpoint(),
+                Work::Reopen => self.reread(),
+                Work::Close => return self.close(),
+            }
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Waiting>) {
+        if let Err(cause) = self.revive() {
+            let failed = Error::Failed { cause: Box::new(cause) };
+            self.shared.lose(group, &failed, &failed);
+            return;
+        }
+        let mut stage = Stage::Applying;
+        match self.try_commit(&fold(&group), &mut stage) {
+            Ok(()) => self.settle(group),
+            Err(cause) => self.recover(group, &stage, cause),
+        }
+    }
+
+    fn settle(&self, group: Vec<Waiting>) {
+        self.shared.settle(&group);
+        answer(group, &Ok(()));
+    }
+
+    /// Applies and publishes. On error nothing is published, and `stage` tells how far it came.
+    fn try_commit(&mut self, changes: &[Folded], stage: &mut Stage) -> Result<(), Error> {
+        let Some(database) = &self.database else { return Err(Error::Closed) };
+        let sync = match self.options.durability {
+            Durability::Immediate => true,
+            Durability::Relaxed => self.sync_at.is_some_and(|at| Instant::now() >= at),
+        };
+        let table = contain_panic(|| {
+            let mut transaction = database.begin_write()?;
+            if !sync {
+                transaction.set_durability(redb::Durability::None)?;
+            }
+            *stage = Stage::Committing(apply(&transaction, changes)?);
+            transaction.commit()?;
+            open_table(database)
+        })?;
+        self.shared.table.store(Arc::new(table));
+        let now = Instant::now();
+        self.sync_at = if sync { None } else { self.sync_at.or(Some(now + RELAXED_SYNC)) };
+        self.checkpoint_at = Some(now + IDLE_BEFORE_CHECKPOINT);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        // A commit that syncs, with nothing in it, makes the ones before it durable.
+        self.sync_at = Some(Instant::now());
+        let mut stage = Stage::Applying;
+        self.try_commit(&[], &mut stage).inspect_err(|cause| self.recover(Vec::new(), &stage, cause.clone()))
+    }
+
+    /// Saves redb's map of free space, so that an open after a crash need not rebuild it.
+    fn checkpoint(&mut self) {
+        self.checkpoint_at = None;
+        let Some(database) = &self.database else { return };
+        let saved = contain_panic(|| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_quick_repair(true);
+            transaction.commit()?;
+            open_table(database)
+        });
+        match saved {
+            Ok(table) => self.shared.table.store(Arc::new(table)),
+            // It held no writes, so none is lost.
+            Err(_) => self.reread(),
+        }
+    }
+
+    fn recover(&mut self, group: Vec<Waiting>, stage: &Stage, cause: Error) {
+        let resting_on_unsynced = self.sync_at.take().is_some();
+        self.checkpoint_at = None;
+        let reopened = self.reopen();
+        let on_disk = reopened.is_ok() && self.medium.restore().is_ok();
+        let present = match (stage, &reopened) {
+            (Stage::Applying, _) => Some(false),
+            (Stage::Committing(_), Err(_)) => None,
+            // The entry may look the same in the state before the unsynced commits.
+            (Stage::Committing(_), Ok(())) if resting_on_unsynced => None,
+            (Stage::Committing(witness), Ok(())) => Some(witness.is_in(&self.shared.table.load())),
+        };
+        let failed = Error::Failed { cause: Box::new(cause.clone()) };
+        match present {
+            Some(true) if on_disk && !group.is_empty() => self.settle(group),
+            Some(false) => self.shared.lose(group, &failed, &failed),
+            Some(true) | None => self.shared.lose(group, &Error::Unknown { cause: Box::new(cause) }, &failed),
+        }
+    }
+
+    /// Makes the store readable again after a failed read.
+    fn reread(&mut self) {
+        if self.reopened_at.is_some_and(|at| at.elapsed() < REOPEN_PAUSE) {
+            return;
+        }
+        if self.sync_at.is_some() {
+            self.recover(Vec::new(), &Stage::Applying, Error::Expired);
+        } else if self.reopen().is_ok() {
+            // If this fails, the next commit tries again.
+            let _ = self.medium.restore();
+        }
+    }
+
+    /// Makes the store writable again if an earlier commit or read failed.
+    fn revive(&mut self) -> Result<(), Error> {
+        if self.database.is_none() || (self.shared.read_failed() && self.sync_at.is_none()) {
+            self.reopen()?;
+        }
+        Ok(self.medium.restore()?)
+    }
+
+    /// Opens the database anew and publishes what it holds; writes stay in memory until `restore`.
+    fn reopen(&mut self) -> Result<(), Error> {
+        self.reopened_at = Some(Instant::now());
+        let lease = self.medium.lease_after_failure();
+        // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
+        let _ = self.shut();
+        let (database, table) = contain_panic(|| {
+            let database = open_database(lease?, self.options)?;
+            let table = open_table(&database)?;
+            Ok((database, table))
+        })?;
+        self.shared.table.store(Arc::new(table));
+        self.database = Some(database);
+        Ok(())
+    }
+
+    fn shut(&mut self) -> Result<(), Error> {
+        contain_panic(|| {
+            drop(self.database.take());
+            Ok(())
+        })
+    }
+
+    fn close(mut self) {
+        let synced = if self.sync_at.is_some() { self.sync() } else { Ok(()) };
+        let restored = self.medium.restore().map_err(Error::from);
+        // redb saves its free space here, so that the next open need not look for it.
+        let closed = self.shut();
+        self.shared.queue.lock().closing = synced.and(restored).and(closed).err();
+    }
+}
+
+/// One change per key, in key order.
+struct Folded {
+    key: Arc<[u8]>,
+    /// The last put or delete, if any.
+    base: Option<Pending>,
+    /// The sum of the adds after it.
+    added: Option<[i64; 2]>,
+}
+
+fn fold(group: &[Waiting]) -> Vec<Folded> {
+    let mut changes: Vec<_> = group.iter().flat_map(|waiting| &waiting.batch.changes).collect();
+    // Stable: changes of one key stay in the order they were submitted.
+    changes.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut folded: Vec<Folded> = Vec::with_capacity(changes.len());
+    for (key, change) in changes {
+        if folded.last().is_none_or(|last| last.key != *key) {
+            folded.push(Folded { key: Arc::clone(key), base: None, added: None });
+        }
+        let last = folded.last_mut().expect("one was just pushed if there was none");
+        match change {
+            Change::Put(value) => (last.base, last.added) = (Some(Some(Arc::clone(value))), None),
+            Change::Delete => (last.base, last.added) = (Some(None), None),
+            Change::Add(deltas) => last.added = Some(sum(last.added.unwrap_or_default(), *deltas)),
+        }
+    }
+    folded
+}
+
+fn sum(a: [i64; 2], b: [i64; 2]) -> [i64; 2] {
+    [a[0].saturating_add(b[0]), a[1].saturating_add(b[1])]
+}
+
+/// How far a commit came that failed.
+enum Stage {
+    Applying,
+    Committing(Witness),
+}
+
+/// One entry that a transaction changed. Because a commit is atomic, it tells whether the commit took
+/// place.
+enum Witness {
+    NothingChanged,
+    Entry { key: Arc<[u8]>, after: Option<Vec<u8>> },
+}
+
+impl Witness {
+    fn is_in(&self, table: &Table) -> bool {
+        match self {
+            Self::NothingChanged => true,
+            Self::Entry { key, after } => table
+                .get(&**key)
+                .is_ok_and(|found| found.as_ref().map(AccessGuard::value) == after.as_deref()),
+        }
+    }
+}
+
+fn apply(transaction: &WriteTransaction, changes: &[Folded]) -> Result<Witness, Error> {
+    let mut witness = Witness::NothingChanged;
+    if changes.is_empty() {
+        return Ok(witness);
+    }
+    let mut table = transaction.open_table(DATA)?;
+    for Folded { key, base, added } in changes {
+        let counted;
+        let after = match (base, added) {
+            (Some(base), None) => base.as_deref().map(Vec::as_slice),
+            (base, added) => {
+                let before = match base {
+                    Some(Some(value)) => counters_at(key, value)?,
+                    Some(None) => [0, 0],
+                    None => match table.get(&**key)? {
+                        Some(stored) => counters_at(key, stored.value())?,
+                        None => [0, 0],
+                    },
+                };
+                counted = counter_entry(key, sum(before, added.unwrap_or_default()));
+                Some(counted.as_slice())
+            }
+        };
+        let before = match after {
+            Some(after) => table.insert(&**key, after)?,
+            None => table.remove(&**key)?,
+        };
+        if matches!(witness, Witness::NothingChanged) && before.as_ref().map(AccessGuard::value) != after {
+            witness = Witness::Entry { key: Arc::clone(key), after: after.map(<[u8]>::to_vec) };
+        }
+    }
+    Ok(witness)
+}
+
+fn counter_entry(key: &[u8], counters: [i64; 2]) -> Vec<u8> {
+    let mut value = counter_value(counters);
+    checksum::append(key, &mut value);
+    value
+}
+
+fn counters_at(key: &[u8], stored: &[u8]) -> Result<[i64; 2], Error> {
+    let length = checksum::verify(key, stored)?;
+    counters(&stored[..length]).map_err(|error| match error {
+        Error::Corrupt { cause, .. } => Error::Corrupt { key: key.to_vec(), cause },
+        other => other,
+    })
+}
+
+/// Creates the tables of a new store; checks the version of an old one.
+fn prepare(database: &Database) -> Result<(), Error> {
+    match database.begin_read()?.open_table(FORMAT) {
+        Ok(format) => {
+            let found = format.get(FORMAT_KEY)?.map_or(0, |version| version.value());
+            if found > FORMAT_VERSION {
+                return Err(Error::Newer { found, known: FORMAT_VERSION });
+            }
+            Ok(())
+        }
+        Err(TableError::TableDoesNotExist(_)) => {
+            let transaction = database.begin_write()?;
+            transaction.open_table(FORMAT)?.insert(FORMAT_KEY, FORMAT_VERSION)?;
+            transaction.open_table(DATA)?;
+            Ok(transaction.commit()?)
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {
+    Ok(redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(lease)?)
+}
+
+fn open_table(database: &Database) -> Result<Table, Error> {
+    Ok(database.begin_read()?.open_table(DATA)?)
+}

@@ -1,0 +1,95 @@
+//! What can go wrong between the engine and the disk.
+//!
+//! Errors are `Clone`: one failed commit answers every writer that shared it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why storage could not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("{} is in use by another process: stop it, or choose another directory", path.display())]
+    InUse { path: PathBuf },
+    #[error("the store has format {found} and this Larder reads up to {known}: open it with a newer Larder")]
+    Newer { found: u64, known: u64 },
+    #[error("{} is not a Larder store: {cause}", path.display())]
+    Foreign { path: PathBuf, cause: String },
+    /// The value is there and must not be used.
+    #[error("the value at key {} is damaged: {cause}; restore it from a backup", Hex(key))]
+    Corrupt { key: Vec<u8>, cause: &'static str },
+    /// The file's structure, rather than one value, is broken.
+    #[error("the store's file is damaged: {cause}; restore it from a backup")]
+    Damaged { cause: String },
+    #[error("disk error: {cause}")]
+    Io { kind: io::ErrorKind, cause: String },
+    /// The snapshot was open while the store recovered from a disk error: take a new one.
+    #[error("the snapshot ended when the store recovered from a disk error: read again")]
+    Expired,
+    /// The write was not made and will not appear later.
+    #[error("the write was not made: {cause}")]
+    Failed { cause: Box<Error> },
+    /// The write may or may not be there once the disk works again.
+    #[error("the write's outcome is unknown until the disk works again: {cause}")]
+    Unknown { cause: Box<Error> },
+    /// Writes the batch may rest on were lost; nothing of the batch was written.
+    #[error("earlier writes were lost with a failed commit: read again, then retry")]
+    Lost,
+    #[error("{queued_bytes} bytes of writes are waiting for the disk: retry in a moment")]
+    Busy { queued_bytes: usize },
+    #[error("a batch of {bytes} bytes is over the limit of {limit}")]
+    TooLarge { bytes: usize, limit: usize },
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// A panic inside the storage library, which damaged pages can cause.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Self::Damaged { cause: text.to_owned() }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io { kind: error.kind(), cause: error.to_string() }
+    }
+}
+
+impl From<redb::Error> for Error {
+    fn from(error: redb::Error) -> Self {
+        match error {
+            redb::Error::Io(error) => error.into(),
+            redb::Error::PreviousIo => Self::Expired,
+            redb::Error::DatabaseClosed => Self::Closed,
+            redb::Error::DatabaseAlreadyOpen => Self::InUse { path: PathBuf::new() },
+            other => Self::Damaged { cause: other.to_string() },
+        }
+    }
+}
+
+macro_rules! from_redb {
+    ($($error:ident),*) => {
+        $(impl From<redb::$error> for Error {
+            fn from(error: redb::$error) -> Self {
+                redb::Error::from(error).into()
+            }
+        })*
+    };
+}
+
+from_redb!(StorageError, DatabaseError, TableError, TransactionError, CommitError, SetDurabilityError);
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,41 @@
+//! Ordered bytes, snapshots, and atomic durable batches. The only crate that names redb.
+//!
+//! Keys and values are byte strings in one sorted map. Reads run on a [`Snapshot`] of the last
+//! commit and never wait for writers. Writes are [`Batch`]es; one thread commits all that wait
+//! together, with one sync. Between `submit` and the commit a batch is visible to [`Store::latest`]
+//! alone, so a chain of writes to one key does not wait for the disk at every link.
+//!
+//! Promises:
+//! - A batch whose ticket says `Ok` survives power loss, whole. No batch is ever half there.
+//!   ([`Durability::Relaxed`] may lose the last moment, still never half a batch.)
+//! - Batches take effect in the order of `submit`.
+//! - A damaged value is an error, never other bytes.
+//! - After a disk error reads go on from the last good state, and writes go on once the disk does.
+//!
+//! ```
+//! use larder_storage::{Batch, Options, Store};
+//!
+//! let store = Store::memory(Options::default())?;
+//! let mut batch = Batch::default();
+//! batch.put(b"fruit/apple".to_vec(), b"red".to_vec());
+//! batch.put(b"fruit/pear".to_vec(), b"green".to_vec());
+//! store.write(batch)?;
+//! assert_eq!(&*store.snapshot().get(b"fruit/pear")?.expect("was just written"), b"green");
+//! # Ok::<(), larder_storage::Error>(())
+//! ```
+
+mod batch;
+mod checksum;
+mod commit;
+mod error;
+pub mod faulty;
+mod medium;
+mod snapshot;
+mod store;
+
+pub use batch::{Batch, counters};
+pub use commit::{Generation, Ticket};
+pub use error::Error;
+pub use redb::StorageBackend as Disk;
+pub use snapshot::{Bytes, Range, Snapshot, Value};
+pub use store::{Durability, Options, Store};

@@ -1,0 +1,373 @@
+//! What a store promises when the disk fails, fills, flips bits or loses power.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use larder_storage::faulty::{FaultyDisk, Lasting, Operation};
+use larder_storage::{Batch, Disk, Durability, Error, Options, Store};
+use redb::backends::FileBackend;
+use std::io;
+use std::ops::Bound::{self, Unbounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Small, so that most reads reach the disk.
+const OPTIONS: Options = Options { durability: Durability::Immediate, cache_bytes: 16 << 10 };
+const BATCHES: u32 = 5;
+const KEYS_PER_BATCH: u32 = 12;
+
+/// Batch `n` writes the same number to all its keys, takes the one before it away, and is counted.
+fn batch(n: u32) -> Batch {
+    let mut batch = Batch::default();
+    for key in keys(n) {
+        batch.put(key, n.to_be_bytes().repeat(50));
+    }
+    if let Some(before) = n.checked_sub(2) {
+        keys(before).for_each(|key| batch.delete(key));
+    }
+    batch.put(b"last".to_vec(), n.to_be_bytes().to_vec());
+    batch.add(b"count".to_vec(), [1, i64::from(n)]);
+    batch
+}
+
+fn keys(n: u32) -> impl Iterator<Item = Vec<u8>> {
+    (0..KEYS_PER_BATCH).map(move |key| format!("{key:02}/{n:04}").into_bytes())
+}
+
+/// The number of the last batch that the store holds, having checked that it holds all of it, all of
+/// those before it, and nothing else.
+fn last_batch(store: &Store) -> Option<u32> {
+    let snapshot = store.snapshot();
+    let last = snapshot.get(b"last").unwrap().map(|value| u32::from_be_bytes((*value).try_into().unwrap()));
+    let mut expected = Vec::new();
+    if let Some(last) = last {
+        let sum = (1..=i64::from(last)).sum::<i64>();
+        let count = [(i64::from(last) + 1).to_le_bytes(), sum.to_le_bytes()].concat();
+        expected.push((b"count".to_vec(), count));
+        expected.push((b"last".to_vec(), last.to_be_bytes().to_vec()));
+        for n in last.saturating_sub(1)..=last {
+            expected.extend(keys(n).map(|key| (key, n.to_be_bytes().repeat(50))));
+        }
+        expected.sort();
+    }
+    let found: Vec<_> = snapshot
+        .range(Unbounded, Unbounded)
+        .unwrap()
+        .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap())
+        .collect();
+    assert_eq!(found, expected);
+    last
+}
+
+/// Writes batches until one fails; the last one acknowledged.
+fn write_until_failure(store: &Store) -> Option<u32> {
+    (0..BATCHES).take_while(|n| store.write(batch(*n)).is_ok()).last()
+}
+
+#[test]
+fn power_loss_at_any_operation_keeps_every_acknowledged_batch_whole() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    let created = disk.changes();
+    write_until_failure(&store);
+    store.close().unwrap();
+    let all = disk.changes();
+    assert!(all > created + 5 * BATCHES as u64);
+
+    for passing in 0..all {
+        for seed in [0, 1, passing + 2] {
+            let disk = FaultyDisk::default();
+            disk.fail(Operation::Change, passing, Lasting::Forever);
+            let acknowledged = match Store::on_disk(disk.clone(), OPTIONS) {
+                Ok(store) => write_until_failure(&store),
+                Err(_) => None,
+            };
+            let after = disk.crash(seed);
+            let store = Store::on_disk(after, OPTIONS)
+                .unwrap_or_else(|error| panic!("opens after {passing} changes, seed {seed}: {error}"));
+            let last = last_batch(&store);
+            let next = acknowledged.map_or(0, |n| n + 1);
+            assert!(
+                last == acknowledged || last == Some(next),
+                "{acknowledged:?} {last:?}, {passing} {seed}"
+            );
+            store.write(batch(last.map_or(0, |n| n + 1))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn relaxed_writes_are_lost_from_the_end_and_never_in_part() {
+    let options = Options { durability: Durability::Relaxed, ..OPTIONS };
+    for passing in 0..30 {
+        let disk = FaultyDisk::default();
+        let store = Store::on_disk(disk.clone(), options).unwrap();
+        disk.fail(Operation::Change, passing, Lasting::Forever);
+        let acknowledged = write_until_failure(&store);
+        let store = Store::on_disk(disk.crash(passing), options).unwrap();
+        assert!(last_batch(&store) <= acknowledged.map(|n| n + 1));
+    }
+}
+
+#[test]
+fn a_relaxed_write_is_synced_soon() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), Options { durability: Durability::Relaxed, ..OPTIONS }).unwrap();
+    let created = disk.changes();
+    store.write(batch(0)).unwrap();
+    let limit = Instant::now() + Duration::from_secs(10);
+    while disk.changes() < created + 3 {
+        assert!(Instant::now() < limit, "no sync within ten seconds");
+        std::thread::yield_now();
+    }
+    store.close().unwrap();
+    assert_eq!(last_batch(&Store::on_disk(disk.crash(0), OPTIONS).unwrap()), Some(0));
+}
+
+#[test]
+fn after_one_failed_operation_reads_and_writes_go_on() {
+    for operation in [Operation::Write, Operation::Sync, Operation::SetLen] {
+        for passing in 0..25 {
+            let disk = FaultyDisk::default();
+            let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+            store.write(batch(0)).unwrap();
+            disk.fail(operation, passing, Lasting::Once);
+            let mut last = 0;
+            while last + 1 < BATCHES {
+                let generation = store.generation();
+                match store.write(batch(last + 1)) {
+                    Ok(()) => last += 1,
+                    Err(Error::Failed { .. }) => assert_ne!(store.generation(), generation),
+                    Err(other) => panic!("{operation:?} {passing}: {other}"),
+                }
+                assert_eq!(last_batch(&store), Some(last), "{operation:?} {passing}");
+            }
+            drop(store);
+            assert_eq!(last_batch(&Store::on_disk(disk.crash(passing), OPTIONS).unwrap()), Some(last));
+        }
+    }
+}
+
+#[test]
+fn while_the_disk_is_broken_reads_go_on_and_once_it_works_writes_do() {
+    for operation in [Operation::Write, Operation::Sync, Operation::Change] {
+        for passing in 0..12 {
+            let disk = FaultyDisk::default();
+            let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+            (0..3).for_each(|n| store.write(batch(n)).unwrap());
+            disk.fail(operation, passing, Lasting::Forever);
+            let mut last = 2;
+            let error = loop {
+                match store.write(batch(last + 1)) {
+                    Ok(()) => last += 1,
+                    Err(error) => break error,
+                }
+            };
+            let found = last_batch(&store).unwrap();
+            match error {
+                Error::Failed { .. } => assert_eq!(found, last),
+                Error::Unknown { .. } => assert!(found == last || found == last + 1),
+                other => panic!("{other}"),
+            }
+            assert!(matches!(store.write(batch(found + 1)), Err(Error::Failed { .. })));
+            assert_eq!(last_batch(&store), Some(found), "{operation:?} {passing}");
+
+            disk.heal();
+            store.write(batch(found + 1)).unwrap();
+            assert_eq!(last_batch(&store), Some(found + 1));
+            drop(store);
+            assert_eq!(last_batch(&Store::on_disk(disk.crash(0), OPTIONS).unwrap()), Some(found + 1));
+        }
+    }
+}
+
+#[test]
+fn power_loss_while_recovering_keeps_every_acknowledged_batch_whole() {
+    for broken_at in [0, 1, 4, 9] {
+        for passing in 0..25 {
+            let disk = FaultyDisk::default();
+            let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+            store.write(batch(0)).unwrap();
+            store.write(batch(1)).unwrap();
+            disk.fail(Operation::Change, broken_at, Lasting::Forever);
+            let mut acknowledged = 1;
+            while store.write(batch(acknowledged + 1)).is_ok() {
+                acknowledged += 1;
+            }
+            let mut last = last_batch(&store).unwrap();
+            disk.fail(Operation::Change, passing, Lasting::Forever);
+            while last < BATCHES && store.write(batch(last + 1)).is_ok() {
+                last += 1;
+                acknowledged = last;
+            }
+            let after = Store::on_disk(disk.crash(passing + 2), OPTIONS).unwrap();
+            let found = last_batch(&after).unwrap();
+            assert!(found == acknowledged || found == acknowledged + 1, "{broken_at} {passing}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_keeps_reads_and_recovers_with_space() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    store.write(batch(0)).unwrap();
+    disk.limit(disk.bytes().len() as u64);
+    let mut large = Batch::default();
+    (0..200_u32).for_each(|n| large.put(n.to_be_bytes().to_vec(), vec![1; 64 << 10]));
+    let error = store.write(large).unwrap_err();
+    assert!(matches!(&error, Error::Failed { .. }), "{error}");
+    assert_eq!(last_batch(&store), Some(0));
+    disk.heal();
+    store.write(batch(1)).unwrap();
+    assert_eq!(last_batch(&store), Some(1));
+}
+
+#[test]
+fn a_failed_read_is_an_error_and_later_reads_recover() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    (0..4).for_each(|n| store.write(batch(n)).unwrap());
+    let generation = store.generation();
+    disk.fail(Operation::Read, 0, Lasting::Forever);
+    let limit = Instant::now() + Duration::from_secs(10);
+    let read_all = || store.snapshot().range(Unbounded, Unbounded)?.try_for_each(|entry| entry.map(drop));
+    assert!(read_all().is_err());
+    disk.heal();
+    while read_all().is_err() {
+        assert!(Instant::now() < limit, "reads did not recover within ten seconds");
+        std::thread::yield_now();
+    }
+    assert_eq!(last_batch(&store), Some(3));
+    assert_eq!(store.generation(), generation);
+    store.write(batch(4)).unwrap();
+    assert_eq!(last_batch(&store), Some(4));
+}
+
+#[test]
+fn a_file_stays_locked_while_the_store_recovers() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(dir.path(), OPTIONS).unwrap().close().unwrap();
+    let path = dir.path().join("larder.redb");
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let broken = Arc::new(AtomicBool::new(false));
+    let disk = BreakableFile { file: FileBackend::new(file).unwrap(), broken: Arc::clone(&broken) };
+    let store = Store::on_disk(disk, OPTIONS).unwrap();
+    let locked = || matches!(Store::open(dir.path(), OPTIONS), Err(Error::InUse { .. }));
+
+    store.write(batch(0)).unwrap();
+    broken.store(true, Ordering::SeqCst);
+    store.write(batch(1)).unwrap_err();
+    assert!(locked());
+    broken.store(false, Ordering::SeqCst);
+    let last = last_batch(&store).unwrap();
+    store.write(batch(last + 1)).unwrap();
+    assert!(locked());
+    store.close().unwrap();
+    assert_eq!(last_batch(&Store::open(dir.path(), OPTIONS).unwrap()), Some(last + 1));
+}
+
+/// A file that refuses syncs while it is broken.
+#[derive(Debug)]
+struct BreakableFile {
+    file: FileBackend,
+    broken: Arc<AtomicBool>,
+}
+
+impl Disk for BreakableFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        if self.broken.load(Ordering::SeqCst) {
+            Err(io::Error::other("broken"))
+        } else {
+            self.file.sync_data()
+        }
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, redb::BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), redb::BackendError> {
+        self.file.unlock_range(start, end)
+    }
+}
+
+#[test]
+fn a_batch_that_rests_on_lost_writes_is_refused() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    let seen = store.generation();
+    disk.fail(Operation::Change, 0, Lasting::Forever);
+    store.submit(batch(0), seen).unwrap().wait().unwrap_err();
+    assert!(matches!(store.submit(batch(1), seen), Err(Error::Lost)));
+    assert!(store.latest(b"last").unwrap().is_none());
+    disk.heal();
+    store.submit(batch(0), store.generation()).unwrap().wait().unwrap();
+    assert_eq!(last_batch(&store), Some(0));
+}
+
+#[test]
+fn a_flipped_bit_in_a_value_is_reported_with_its_key_and_hurts_no_other() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    let mut entries = Batch::default();
+    entries.put(b"bad".to_vec(), b"a value that will be damaged".to_vec());
+    entries.put(b"good".to_vec(), b"a value that will not".to_vec());
+    store.write(entries).unwrap();
+    store.close().unwrap();
+    let image = disk.bytes();
+    let damaged = b"will be damaged";
+    for (offset, _) in image.windows(damaged.len()).enumerate().filter(|(_, window)| window == damaged) {
+        disk.flip(offset as u64, 0x10);
+    }
+    let store = Store::on_disk(disk, OPTIONS).unwrap();
+    let snapshot = store.snapshot();
+    assert!(matches!(snapshot.get(b"bad"), Err(Error::Corrupt { key, .. }) if key == b"bad"));
+    assert!(matches!(store.latest(b"bad"), Err(Error::Corrupt { .. })));
+    assert_eq!(&*snapshot.get(b"good").unwrap().unwrap(), b"a value that will not");
+    let entries: Vec<_> = snapshot.range(Unbounded, Unbounded).unwrap().map(|entry| entry.is_ok()).collect();
+    assert_eq!(entries, [false, true]);
+}
+
+#[test]
+fn a_flipped_bit_anywhere_never_panics_and_never_yields_other_bytes() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    (0..3).for_each(|n| store.write(batch(n)).unwrap());
+    store.close().unwrap();
+    let image = disk.bytes();
+    let used: Vec<_> = (0..image.len()).filter(|at| image[*at] != 0).collect();
+    for (n, &offset) in used.iter().enumerate().step_by(211) {
+        let disk = FaultyDisk::from(image.clone());
+        disk.flip(offset as u64, 1 << (n % 8));
+        let Ok(store) = Store::on_disk(disk, OPTIONS) else { continue };
+        let snapshot = store.snapshot();
+        for n in 0..3 {
+            for key in keys(n) {
+                if let Ok(Some(value)) = snapshot.get(&key) {
+                    assert_eq!(&*value, n.to_be_bytes().repeat(50));
+                }
+            }
+        }
+        for (key, value) in snapshot.range(Unbounded, Unbounded).into_iter().flatten().flatten() {
+            if let Some((_, n)) = std::str::from_utf8(&key).ok().and_then(|key| key.split_once('/')) {
+                assert_eq!(&*value, n.parse::<u32>().unwrap().to_be_bytes().repeat(50));
+            }
+        }
+        let _ = store.write(batch(3));
+        let _ = store.close();
+    }
+}

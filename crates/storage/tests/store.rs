@@ -1,0 +1,352 @@
+//! What a store promises while the disk works.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use larder_storage::faulty::FaultyDisk;
+use larder_storage::{Batch, Disk, Durability, Error, Options, Store, Ticket, counters};
+use std::io;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+fn memory() -> Store {
+    Store::memory(Options::default()).unwrap()
+}
+
+fn puts(entries: &[(&str, &str)]) -> Batch {
+    let mut batch = Batch::default();
+    for (key, value) in entries {
+        batch.put(key.as_bytes().to_vec(), value.as_bytes().to_vec());
+    }
+    batch
+}
+
+fn deletes(key: &str) -> Batch {
+    let mut batch = Batch::default();
+    batch.delete(key.as_bytes().to_vec());
+    batch
+}
+
+fn adds(key: &str, deltas: [i64; 2]) -> Batch {
+    let mut batch = Batch::default();
+    batch.add(key.as_bytes().to_vec(), deltas);
+    batch
+}
+
+fn submit(store: &Store, batch: Batch) -> Ticket {
+    store.submit(batch, store.generation()).unwrap()
+}
+
+fn committed(store: &Store, key: &str) -> Option<Vec<u8>> {
+    store.snapshot().get(key.as_bytes()).unwrap().map(|value| value.to_vec())
+}
+
+fn latest(store: &Store, key: &str) -> Option<Vec<u8>> {
+    store.latest(key.as_bytes()).unwrap().map(|value| value.to_vec())
+}
+
+fn keys(
+    range: impl Iterator<Item = Result<(larder_storage::Value, larder_storage::Value), Error>>,
+) -> String {
+    range.map(|entry| String::from_utf8(entry.unwrap().0.to_vec()).unwrap()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_written_batch_is_in_the_next_snapshot() {
+    let store = memory();
+    store.write(puts(&[("a", "1"), ("b", "")])).unwrap();
+    assert_eq!(committed(&store, "a"), Some(b"1".to_vec()));
+    assert_eq!(committed(&store, "b"), Some(Vec::new()));
+    assert_eq!(committed(&store, "c"), None);
+}
+
+#[test]
+fn a_snapshot_does_not_change() {
+    let store = memory();
+    store.write(puts(&[("a", "1")])).unwrap();
+    let before = store.snapshot();
+    store.write(puts(&[("a", "2"), ("b", "2")])).unwrap();
+    assert_eq!(&*before.get(b"a").unwrap().unwrap(), b"1");
+    assert!(before.get(b"b").unwrap().is_none());
+}
+
+#[test]
+fn latest_sees_a_batch_before_and_after_its_commit() {
+    let store = memory();
+    store.write(puts(&[("gone", "1")])).unwrap();
+    let put = submit(&store, puts(&[("a", "1")]));
+    assert_eq!(latest(&store, "a"), Some(b"1".to_vec()));
+    let delete = submit(&store, deletes("gone"));
+    assert_eq!(latest(&store, "gone"), None);
+    put.wait().unwrap();
+    delete.wait().unwrap();
+    assert_eq!(latest(&store, "a"), Some(b"1".to_vec()));
+    assert_eq!(latest(&store, "gone"), None);
+}
+
+#[test]
+fn the_last_write_to_a_key_wins_within_and_between_batches() {
+    let store = memory();
+    let mut batch = puts(&[("a", "1"), ("a", "2"), ("b", "1")]);
+    batch.delete(b"b".to_vec());
+    let tickets: Vec<_> = std::iter::once(submit(&store, batch))
+        .chain((0..500).map(|n| submit(&store, puts(&[("c", &n.to_string())]))))
+        .collect();
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(committed(&store, "a"), Some(b"2".to_vec()));
+    assert_eq!(committed(&store, "b"), None);
+    assert_eq!(committed(&store, "c"), Some(b"499".to_vec()));
+}
+
+#[test]
+fn adds_sum_up_and_obey_puts_and_deletes_before_them() {
+    let store = memory();
+    let read = |key| counters(&committed(&store, key).unwrap()).unwrap();
+    let tickets: Vec<_> = (0..100).map(|n| submit(&store, adds("n", [1, n]))).collect();
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(read("n"), [100, 4950]);
+    store.write(adds("n", [-1, -50])).unwrap();
+    assert_eq!(read("n"), [99, 4900]);
+
+    let mut reset = deletes("n");
+    reset.add(b"n".to_vec(), [7, 7]);
+    store.write(reset).unwrap();
+    assert_eq!(read("n"), [7, 7]);
+
+    let mut gone = adds("n", [1, 1]);
+    gone.delete(b"n".to_vec());
+    store.write(gone).unwrap();
+    assert_eq!(committed(&store, "n"), None);
+}
+
+#[test]
+fn a_value_that_is_no_counter_refuses_adds_and_stays() {
+    let store = memory();
+    store.write(puts(&[("a", "text")])).unwrap();
+    let error = store.write(adds("a", [1, 1])).unwrap_err();
+    assert!(matches!(&error, Error::Failed { cause } if matches!(**cause, Error::Corrupt { .. })), "{error}");
+    assert_eq!(committed(&store, "a"), Some(b"text".to_vec()));
+    store.write(puts(&[("a", "still writable")])).unwrap();
+    assert!(counters(b"short").is_err());
+    assert!(counters(&[0; 17]).is_err());
+}
+
+#[test]
+fn ranges_go_both_ways_and_respect_their_bounds() {
+    let store = memory();
+    store.write(puts(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")])).unwrap();
+    let snapshot = store.snapshot();
+    let range = |from, to| snapshot.range(from, to).unwrap();
+    let (b, d) = (b"b".as_slice(), b"d".as_slice());
+    assert_eq!(keys(range(Unbounded, Unbounded)), "a b c d");
+    assert_eq!(keys(range(Included(b), Included(d))), "b c d");
+    assert_eq!(keys(range(Excluded(b), Excluded(d))), "c");
+    assert_eq!(keys(range(Unbounded, Excluded(d)).rev()), "c b a");
+    assert_eq!(keys(range(Included(d), Included(b))), "");
+    assert_eq!(keys(range(Excluded(b), Included(b))), "");
+    assert_eq!(keys(range(Excluded(b), Excluded(b))), "");
+    let mut both = range(Unbounded, Unbounded);
+    assert_eq!(&*both.next().unwrap().unwrap().0, b"a");
+    assert_eq!(&*both.next_back().unwrap().unwrap().1, b"4");
+    assert_eq!(keys(both), "b c");
+}
+
+#[test]
+fn values_and_ranges_outlive_their_snapshot_and_later_writes() {
+    let store = memory();
+    store.write(puts(&[("a", "1"), ("b", "2")])).unwrap();
+    let value = store.snapshot().get(b"a").unwrap().unwrap();
+    let range = store.snapshot().range(Unbounded, Unbounded).unwrap();
+    for n in 0..50 {
+        store.write(puts(&[("a", &n.to_string()), ("b", &n.to_string())])).unwrap();
+    }
+    assert_eq!(&*value, b"1");
+    assert_eq!(keys(range), "a b");
+}
+
+#[test]
+fn a_reopened_store_holds_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    for durability in [Durability::Immediate, Durability::Relaxed] {
+        let options = Options { durability, ..Options::default() };
+        let key = format!("{durability:?}");
+        let store = Store::open(dir.path(), options).unwrap();
+        let ticket = submit(&store, puts(&[(&key, "1")]));
+        store.close().unwrap();
+        ticket.wait().unwrap();
+        let store = Store::open(dir.path(), options).unwrap();
+        assert_eq!(committed(&store, &key), Some(b"1".to_vec()));
+        drop(store);
+    }
+}
+
+#[test]
+fn a_closed_store_refuses_everything_and_closes_twice() {
+    let store = memory();
+    store.close().unwrap();
+    store.close().unwrap();
+    assert!(matches!(store.write(puts(&[("a", "1")])), Err(Error::Closed)));
+}
+
+#[test]
+fn a_second_opener_is_told_who_is_in_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    let error = Store::open(dir.path(), Options::default()).unwrap_err();
+    assert!(matches!(&error, Error::InUse { path } if path.ends_with("larder.redb")), "{error}");
+    drop(store);
+    Store::open(dir.path(), Options::default()).unwrap();
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("larder.redb");
+    let text = "not a store\n".repeat(1000);
+    std::fs::write(&path, &text).unwrap();
+    let error = Store::open(dir.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(dir.path(), Options::default()).unwrap().close().unwrap();
+    {
+        let database = redb::Database::open(dir.path().join("larder.redb")).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let table = redb::TableDefinition::<&str, u64>::new("format");
+        transaction.open_table(table).unwrap().insert("version", 99).unwrap();
+        transaction.commit().unwrap();
+    }
+    let error = Store::open(dir.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 99, known: 1 }), "{error}");
+}
+
+#[test]
+fn a_batch_too_large_to_queue_is_refused() {
+    let mut batch = Batch::default();
+    for n in 0..9_u8 {
+        batch.delete(vec![n; 32 << 20]);
+    }
+    assert!(matches!(memory().write(batch), Err(Error::TooLarge { .. })));
+}
+
+#[test]
+fn a_queue_that_is_full_says_busy_and_drains() {
+    let gate = Arc::new(Mutex::new(()));
+    let disk = GatedDisk { disk: FaultyDisk::default(), gate: Arc::clone(&gate) };
+    let store = Store::on_disk(disk, Options::default()).unwrap();
+    let shut = gate.lock().unwrap();
+    let mut tickets = Vec::new();
+    let refused = (0..20_u8).find_map(|n| {
+        let mut batch = Batch::default();
+        batch.delete(vec![n; 16 << 20]);
+        store.submit(batch, store.generation()).map(|ticket| tickets.push(ticket)).err()
+    });
+    assert!(matches!(refused, Some(Error::Busy { .. })));
+    assert_eq!(tickets.len(), 15);
+    drop(shut);
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    store.write(puts(&[("a", "1")])).unwrap();
+}
+
+/// A disk that syncs only while the gate is open.
+#[derive(Debug)]
+struct GatedDisk {
+    disk: FaultyDisk,
+    gate: Arc<Mutex<()>>,
+}
+
+impl Disk for GatedDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(offset, out)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        let _open = self.gate.lock().unwrap();
+        self.disk.sync_data()
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, data)
+    }
+}
+
+#[test]
+fn reads_and_submits_do_not_wait_for_a_sync() {
+    let gate = Arc::new(Mutex::new(()));
+    let disk = GatedDisk { disk: FaultyDisk::default(), gate: Arc::clone(&gate) };
+    let store = Store::on_disk(disk, Options::default()).unwrap();
+    store.write(puts(&[("a", "1")])).unwrap();
+    let shut = gate.lock().unwrap();
+    let tickets: Vec<_> = (2..9).map(|n| submit(&store, puts(&[("a", &n.to_string())]))).collect();
+    assert_eq!(committed(&store, "a"), Some(b"1".to_vec()));
+    assert_eq!(latest(&store, "a"), Some(b"8".to_vec()));
+    drop(shut);
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(committed(&store, "a"), Some(b"8".to_vec()));
+}
+
+#[test]
+fn relaxed_writes_are_visible_once_answered() {
+    let store = Store::memory(Options { durability: Durability::Relaxed, ..Options::default() }).unwrap();
+    for n in 0..100 {
+        store.write(puts(&[("a", &n.to_string())])).unwrap();
+        assert_eq!(committed(&store, "a"), Some(n.to_string().into_bytes()));
+    }
+}
+
+/// Each thread owns a key and counts it up on what `latest` says; all share a counter and read
+/// snapshots in which two keys must always agree.
+#[test]
+fn sixty_four_writers_lose_nothing() {
+    const THREADS: usize = 64;
+    const WRITES: usize = 50;
+    let store = memory();
+    let barrier = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for writer in 0..THREADS {
+            let (store, barrier) = (&store, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                let (left, right) = (format!("left/{writer}"), format!("right/{writer}"));
+                for n in 0..WRITES {
+                    let before = latest(store, &left).map_or(0, |value| count(&value));
+                    assert_eq!(before, n);
+                    let value = (n + 1).to_string();
+                    let mut batch = puts(&[(&left, &value), (&right, &value)]);
+                    batch.add(b"total".to_vec(), [1, writer as i64]);
+                    let ticket = submit(store, batch);
+                    assert_eq!(latest(store, &left).map(|value| count(&value)), Some(n + 1));
+                    if n % 3 == 0 {
+                        ticket.wait().unwrap();
+                    }
+                    let snapshot = store.snapshot();
+                    let value = |key: &str| snapshot.get(key.as_bytes()).unwrap().map(|value| value.to_vec());
+                    assert_eq!(value(&left), value(&right));
+                }
+            });
+        }
+    });
+    store.write(Batch::default()).unwrap();
+    let total = counters(&committed(&store, "total").unwrap()).unwrap();
+    assert_eq!(total, [(THREADS * WRITES) as i64, (WRITES * THREADS * (THREADS - 1) / 2) as i64]);
+}
+
+fn count(value: &[u8]) -> usize {
+    std::str::from_utf8(value).unwrap().parse().unwrap()
+}

@@ -1,0 +1,149 @@
+//! One file per operation: its JSON in, its JSON out.
+
+mod batch_get_item;
+mod batch_write_item;
+mod consumed;
+mod create_table;
+mod delete_item;
+mod describe_table;
+mod get_item;
+mod limits;
+mod list_tables;
+mod put_item;
+mod query;
+mod scan;
+mod table_description;
+mod tags;
+mod time_to_live;
+mod transact_get_items;
+mod transact_write_items;
+mod update_item;
+mod update_table;
+
+use larder_engine::ops::{Request, Response};
+use larder_model::ApiError;
+
+use crate::json::{Reader, object};
+use crate::refusal::{Layer, Read, Rules};
+
+/// The operations by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    CreateTable,
+    DescribeTable,
+    ListTables,
+    UpdateTable,
+    DeleteTable,
+    UpdateTimeToLive,
+    DescribeTimeToLive,
+    TagResource,
+    UntagResource,
+    ListTagsOfResource,
+    DescribeLimits,
+    DescribeEndpoints,
+    GetItem,
+    PutItem,
+    UpdateItem,
+    DeleteItem,
+    Query,
+    Scan,
+    BatchGetItem,
+    BatchWriteItem,
+    TransactGetItems,
+    TransactWriteItems,
+}
+
+impl Operation {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "CreateTable" => Self::CreateTable,
+            "DescribeTable" => Self::DescribeTable,
+            "ListTables" => Self::ListTables,
+            "UpdateTable" => Self::UpdateTable,
+            "DeleteTable" => Self::DeleteTable,
+            "UpdateTimeToLive" => Self::UpdateTimeToLive,
+            "DescribeTimeToLive" => Self::DescribeTimeToLive,
+            "TagResource" => Self::TagResource,
+            "UntagResource" => Self::UntagResource,
+            "ListTagsOfResource" => Self::ListTagsOfResource,
+            "DescribeLimits" => Self::DescribeLimits,
+            "DescribeEndpoints" => Self::DescribeEndpoints,
+            "GetItem" => Self::GetItem,
+            "PutItem" => Self::PutItem,
+            "UpdateItem" => Self::UpdateItem,
+            "DeleteItem" => Self::DeleteItem,
+            "Query" => Self::Query,
+            "Scan" => Self::Scan,
+            "BatchGetItem" => Self::BatchGetItem,
+            "BatchWriteItem" => Self::BatchWriteItem,
+            "TransactGetItems" => Self::TransactGetItems,
+            "TransactWriteItems" => Self::TransactWriteItems,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn rules(self) -> Rules {
+        let older = matches!(self, Self::BatchWriteItem | Self::TransactGetItems | Self::TransactWriteItems);
+        Rules {
+            layer: if older { Layer::Older } else { Layer::Current },
+            single_write: matches!(self, Self::PutItem | Self::UpdateItem | Self::DeleteItem),
+        }
+    }
+
+    pub(crate) fn decode(self, reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
+        match self {
+            Self::CreateTable => create_table::decode(reader),
+            Self::DescribeTable => describe_table::decode(reader),
+            Self::ListTables => list_tables::decode(reader),
+            Self::UpdateTable => update_table::decode(reader),
+            Self::DeleteTable => describe_table::decode_delete(reader),
+            Self::UpdateTimeToLive => time_to_live::decode(reader),
+            Self::DescribeTimeToLive => describe_table::decode_time_to_live(reader),
+            Self::TagResource => tags::decode(reader),
+            Self::UntagResource => tags::decode_untag(reader),
+            Self::ListTagsOfResource => tags::decode_list(reader),
+            Self::DescribeLimits => limits::decode(reader).map(|()| Request::DescribeLimits),
+            Self::DescribeEndpoints => limits::decode(reader).map(|()| Request::DescribeEndpoints),
+            Self::GetItem => get_item::decode(reader, rules),
+            Self::PutItem => put_item::decode(reader, rules),
+            Self::UpdateItem => update_item::decode(reader, rules),
+            Self::DeleteItem => delete_item::decode(reader, rules),
+            Self::Query => query::decode(reader, rules),
+            Self::Scan => scan::decode(reader, rules),
+            Self::BatchGetItem => batch_get_item::decode(reader, rules),
+            Self::BatchWriteItem => batch_write_item::decode(reader, rules),
+            Self::TransactGetItems => transact_get_items::decode(reader, rules),
+            Self::TransactWriteItems => transact_write_items::decode(reader, rules),
+        }
+    }
+}
+
+pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiError> {
+    match response {
+        Response::CreateTable(table) | Response::UpdateTable(table) | Response::DeleteTable(table) => {
+            describe_table::encode(out, "TableDescription", table);
+        }
+        Response::DescribeTable(table) => describe_table::encode(out, "Table", table),
+        Response::ListTables(output) => list_tables::encode(out, output),
+        Response::UpdateTimeToLive(set) => time_to_live::encode_update(out, set),
+        Response::DescribeTimeToLive(state) => time_to_live::encode(out, state),
+        Response::TagResource | Response::UntagResource => object(out, |_| ()),
+        Response::ListTagsOfResource(tags) => tags::encode_list(out, tags),
+        Response::DescribeLimits => limits::encode(out),
+        Response::DescribeEndpoints => limits::encode_endpoints(out, None),
+        Response::GetItem(output) => return get_item::encode(out, output),
+        Response::PutItem(output) | Response::UpdateItem(output) | Response::DeleteItem(output) => {
+            return consumed::encode_write(out, output);
+        }
+        Response::Query(output) | Response::Scan(output) => return query::encode(out, output),
+        Response::BatchGetItem(output) => return batch_get_item::encode(out, output),
+        Response::BatchWriteItem(output) => batch_write_item::encode(out, output),
+        Response::TransactGetItems(output) => return transact_get_items::encode(out, output),
+        Response::TransactWriteItems(output) => transact_write_items::encode(out, output),
+    }
+    Ok(())
+}
+
+pub(crate) fn encode_endpoints(out: &mut Vec<u8>, address: &str) {
+    limits::encode_endpoints(out, Some(address));
+}

@@ -1,0 +1,286 @@
+//! A table as it is described.
+//!
+//! What a table does not have is left out: no indexes, no stream, no billing summary while capacity is
+//! provisioned and always was. Times are seconds with milliseconds as a fraction.
+
+use larder_engine::ops::{IndexDescription, IndexStatus, TableDescription, TableStatus};
+use larder_model::{
+    Arn, Billing, IndexDefinition, IndexKind, KeySchema, Projection, StreamView, TableClass, TableDefinition,
+    Throughput, UnixTime,
+};
+
+use crate::json::{Object, list, object};
+
+/// What a table without provisioned throughput is ready for at once.
+const WARM_READS: i64 = 12_000;
+const WARM_WRITES: i64 = 4_000;
+
+pub(super) fn put_table(out: &mut Vec<u8>, table: &TableDescription) {
+    let definition = &*table.definition;
+    object(out, |answer| {
+        list(answer.member("AttributeDefinitions"), &definition.attributes, |out, (name, kind)| {
+            object(out, |attribute| {
+                attribute.string("AttributeName", name);
+                attribute.string("AttributeType", kind.name());
+            });
+        });
+        answer.string("TableName", definition.name.as_str());
+        put_key_schema(answer, &definition.key);
+        answer.string("TableStatus", table_status(table.status));
+        put_time(answer, "CreationDateTime", Some(table.created));
+        put_throughput(answer, provisioned(definition.billing), Some(table));
+        answer.integer("TableSizeBytes", table.bytes);
+        answer.integer("ItemCount", table.item_count);
+        answer.string("TableArn", &Arn::table(&definition.name).to_string());
+        answer.string("TableId", &uuid(table.id));
+        put_billing(answer, table);
+        put_indexes(answer, table, IndexKind::Local);
+        put_indexes(answer, table, IndexKind::Global);
+        put_stream(answer, table);
+        put_encryption(answer, definition);
+        if let Some(class) = definition.class {
+            answer.object("TableClassSummary", |summary| {
+                summary.string("TableClass", table_class(class));
+                put_time(summary, "LastUpdateDateTime", table.class_changed);
+            });
+        }
+        answer.boolean("DeletionProtectionEnabled", definition.deletion_protection);
+        put_on_demand_limits(answer, definition.on_demand_limits);
+        let status = if table.status == TableStatus::Updating { "UPDATING" } else { "ACTIVE" };
+        put_warm_throughput(answer, provisioned(definition.billing), status);
+    });
+}
+
+fn put_key_schema(answer: &mut Object<'_>, key: &KeySchema) {
+    let partition = key.partition.iter().map(|attribute| (attribute, "HASH"));
+    let elements = partition.chain(key.sort.iter().map(|attribute| (attribute, "RANGE")));
+    list(answer.member("KeySchema"), elements, |out, (attribute, role)| {
+        object(out, |element| {
+            element.string("AttributeName", &attribute.name);
+            element.string("KeyType", role);
+        });
+    });
+}
+
+fn provisioned(billing: Billing) -> Option<Throughput> {
+    match billing {
+        Billing::Provisioned(throughput) => Some(throughput),
+        Billing::OnDemand => None,
+    }
+}
+
+/// Zeros when billing is on demand. `changes`: the table whose changes of throughput are told.
+fn put_throughput(
+    answer: &mut Object<'_>,
+    throughput: Option<Throughput>,
+    changes: Option<&TableDescription>,
+) {
+    let throughput = throughput.unwrap_or_default();
+    answer.object("ProvisionedThroughput", |units| {
+        if let Some(table) = changes {
+            put_time(units, "LastIncreaseDateTime", table.throughput_increased);
+            put_time(units, "LastDecreaseDateTime", table.throughput_decreased);
+        }
+        let decreases = changes.map_or(0, |table| i64::from(table.decreases_today));
+        units.integer("NumberOfDecreasesToday", decreases);
+        units.integer("ReadCapacityUnits", throughput.read);
+        units.integer("WriteCapacityUnits", throughput.write);
+    });
+}
+
+fn put_billing(answer: &mut Object<'_>, table: &TableDescription) {
+    let on_demand = table.definition.billing == Billing::OnDemand;
+    if !on_demand && table.on_demand_since.is_none() {
+        return;
+    }
+    answer.object("BillingModeSummary", |summary| {
+        summary.string("BillingMode", if on_demand { "PAY_PER_REQUEST" } else { "PROVISIONED" });
+        put_time(summary, "LastUpdateToPayPerRequestDateTime", table.on_demand_since);
+    });
+}
+
+fn put_indexes(answer: &mut Object<'_>, table: &TableDescription, kind: IndexKind) {
+    let all = table.definition.indexes.iter().zip(&table.indexes);
+    let mut indexes = all.filter(|(index, _)| index.kind == kind).peekable();
+    if indexes.peek().is_none() {
+        return;
+    }
+    let member = match kind {
+        IndexKind::Local => "LocalSecondaryIndexes",
+        IndexKind::Global => "GlobalSecondaryIndexes",
+    };
+    list(answer.member(member), indexes, |out, (index, state)| put_index(out, table, index, state));
+}
+
+fn put_index(out: &mut Vec<u8>, table: &TableDescription, index: &IndexDefinition, state: &IndexDescription) {
+    object(out, |answer| {
+        answer.string("IndexName", index.name.as_str());
+        put_key_schema(answer, &index.key);
+        put_projection(answer, &index.projection);
+        if index.kind == IndexKind::Global {
+            answer.string("IndexStatus", index_status(state.status));
+            if let IndexStatus::Creating { backfilling } = state.status {
+                answer.boolean("Backfilling", backfilling);
+            }
+            let throughput = provisioned(table.definition.billing).map(|_| index.throughput);
+            put_throughput(answer, throughput, None);
+        }
+        answer.integer("IndexSizeBytes", state.bytes);
+        answer.integer("ItemCount", state.item_count);
+        answer.string("IndexArn", &Arn::index(&table.definition.name, &index.name).to_string());
+        if index.kind == IndexKind::Global {
+            put_on_demand_limits(answer, index.on_demand_limits);
+            let throughput = provisioned(table.definition.billing).map(|_| index.throughput);
+            put_warm_throughput(answer, throughput, "ACTIVE");
+        }
+    });
+}
+
+fn put_projection(answer: &mut Object<'_>, projection: &Projection) {
+    answer.object("Projection", |answer| match projection {
+        Projection::All => answer.string("ProjectionType", "ALL"),
+        Projection::KeysOnly => answer.string("ProjectionType", "KEYS_ONLY"),
+        Projection::Include(names) => {
+            answer.string("ProjectionType", "INCLUDE");
+            answer.strings("NonKeyAttributes", names.iter().map(String::as_str));
+        }
+    });
+}
+
+fn put_stream(answer: &mut Object<'_>, table: &TableDescription) {
+    if let Some(view) = table.definition.stream {
+        answer.object("StreamSpecification", |stream| {
+            stream.boolean("StreamEnabled", true);
+            stream.string("StreamViewType", stream_view(view));
+        });
+    }
+    if let Some(since) = table.stream_label {
+        let label = label(since);
+        answer.string("LatestStreamLabel", &label);
+        answer.string("LatestStreamArn", &Arn::stream(&table.definition.name, &label).to_string());
+    }
+}
+
+fn put_encryption(answer: &mut Object<'_>, definition: &TableDefinition) {
+    let Some(encryption) = &definition.encryption else { return };
+    answer.object("SSEDescription", |answer| {
+        answer.string("Status", "ENABLED");
+        answer.string("SSEType", "KMS");
+        let key = encryption.kms_key.as_deref().unwrap_or("alias/aws/dynamodb");
+        let arn = match key.starts_with("arn:") {
+            true => key.to_owned(),
+            false if key.starts_with("alias/") => {
+                format!("arn:aws:kms:{}:{}:{key}", Arn::REGION, Arn::ACCOUNT)
+            }
+            false => format!("arn:aws:kms:{}:{}:key/{key}", Arn::REGION, Arn::ACCOUNT),
+        };
+        answer.string("KMSMasterKeyArn", &arn);
+    });
+}
+
+fn put_on_demand_limits(answer: &mut Object<'_>, limits: Option<Throughput>) {
+    let Some(limits) = limits else { return };
+    answer.object("OnDemandThroughput", |answer| {
+        answer.integer("MaxReadRequestUnits", limits.read);
+        answer.integer("MaxWriteRequestUnits", limits.write);
+    });
+}
+
+fn put_warm_throughput(answer: &mut Object<'_>, throughput: Option<Throughput>, status: &str) {
+    let (read, write) = throughput.map_or((WARM_READS, WARM_WRITES), |units| (units.read, units.write));
+    answer.object("WarmThroughput", |answer| {
+        answer.integer("ReadUnitsPerSecond", read);
+        answer.integer("WriteUnitsPerSecond", write);
+        answer.string("Status", status);
+    });
+}
+
+fn put_time(answer: &mut Object<'_>, name: &str, time: Option<UnixTime>) {
+    let Some(time) = time else { return };
+    let (seconds, millis) = (time.millis().div_euclid(1000), time.millis().rem_euclid(1000));
+    answer.member(name).extend_from_slice(format!("{seconds}.{millis:03}").as_bytes());
+}
+
+fn table_status(status: TableStatus) -> &'static str {
+    match status {
+        TableStatus::Creating => "CREATING",
+        TableStatus::Updating => "UPDATING",
+        TableStatus::Deleting => "DELETING",
+        TableStatus::Active => "ACTIVE",
+    }
+}
+
+fn index_status(status: IndexStatus) -> &'static str {
+    match status {
+        IndexStatus::Creating { .. } => "CREATING",
+        IndexStatus::Updating => "UPDATING",
+        IndexStatus::Deleting => "DELETING",
+        IndexStatus::Active => "ACTIVE",
+    }
+}
+
+fn table_class(class: TableClass) -> &'static str {
+    match class {
+        TableClass::Standard => "STANDARD",
+        TableClass::StandardInfrequentAccess => "STANDARD_INFREQUENT_ACCESS",
+    }
+}
+
+fn stream_view(view: StreamView) -> &'static str {
+    match view {
+        StreamView::KeysOnly => "KEYS_ONLY",
+        StreamView::NewImage => "NEW_IMAGE",
+        StreamView::OldImage => "OLD_IMAGE",
+        StreamView::NewAndOldImages => "NEW_AND_OLD_IMAGES",
+    }
+}
+
+fn uuid(id: [u8; 16]) -> String {
+    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+/// A moment as it names a stream: `2026-10-09T12:34:56.789`.
+fn label(time: UnixTime) -> String {
+    let (days, second) = (time.seconds().div_euclid(86_400), time.seconds().rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let millis = time.millis().rem_euclid(1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}")
+}
+
+/// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that a leap day ends
+/// one.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_named_by_its_moment() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00.000"),
+            (951_782_400_000, "2000-02-29T00:00:00.000"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999"),
+            (1_798_761_600_001, "2027-01-01T00:00:00.001"),
+        ] {
+            assert_eq!(label(UnixTime::from_millis(millis)), expected);
+        }
+    }
+
+    #[test]
+    fn an_id_is_shown_as_a_uuid() {
+        let id = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255];
+        assert_eq!(uuid(id), "00010203-0405-0607-0809-0a0b0c0d0eff");
+    }
+}

@@ -1,0 +1,75 @@
+//! UpdateTimeToLive, and both answers about expiry.
+
+use larder_engine::ops::{Request, TimeToLive, UpdateTimeToLive};
+
+use crate::constraints::{Constraints, described_table};
+use crate::json::{Reader, object};
+use crate::members::request;
+use crate::refusal::Read;
+use crate::shape;
+
+pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
+    let mut table = None;
+    let mut is_specified = false;
+    let (mut attribute, mut enabled) = (None, None);
+    request(reader, |reader, name| {
+        match &*name {
+            "TableName" => table = shape::text(reader)?,
+            "TimeToLiveSpecification" => {
+                is_specified = shape::structure(reader, "TimeToLiveSpecification", |reader, member| {
+                    match &*member {
+                        "AttributeName" => attribute = shape::owned_text(reader)?,
+                        "Enabled" => enabled = shape::boolean(reader)?,
+                        _ => drop(reader.skip()?),
+                    }
+                    Ok(())
+                })?;
+            }
+            _ => drop(reader.skip()?),
+        }
+        Ok(())
+    })?;
+    let table = described_table(table)?;
+    let mut constraints = Constraints::default();
+    if is_specified {
+        constraints.present(&enabled, "timeToLiveSpecification.enabled");
+        constraints.present(&attribute, "timeToLiveSpecification.attributeName");
+        if attribute.as_deref() == Some("") {
+            let rule = "Member must have length greater than or equal to 1";
+            constraints.broken("", "timeToLiveSpecification.attributeName", rule);
+        }
+    } else {
+        constraints.null("timeToLiveSpecification");
+    }
+    constraints.finish()?;
+    Ok(Request::UpdateTimeToLive(UpdateTimeToLive {
+        table,
+        attribute: attribute.unwrap_or_default(),
+        enabled: enabled.unwrap_or(false),
+    }))
+}
+
+/// `set` is the answer to UpdateTimeToLive; its attribute is repeated even when expiry was switched off, which
+/// the engine tells as `Disabled`.
+pub(super) fn encode_update(out: &mut Vec<u8>, set: &TimeToLive) {
+    object(out, |answer| {
+        answer.object("TimeToLiveSpecification", |specification| {
+            specification.boolean("Enabled", matches!(set, TimeToLive::Enabled(_)));
+            if let TimeToLive::Enabled(attribute) = set {
+                specification.string("AttributeName", attribute);
+            }
+        });
+    });
+}
+
+pub(super) fn encode(out: &mut Vec<u8>, state: &TimeToLive) {
+    object(out, |answer| {
+        answer.object("TimeToLiveDescription", |description| match state {
+            TimeToLive::Enabled(attribute) => {
+                description.string("AttributeName", attribute);
+                description.string("TimeToLiveStatus", "ENABLED");
+            }
+            TimeToLive::Disabled => description.string("TimeToLiveStatus", "DISABLED"),
+        });
+    });
+}
