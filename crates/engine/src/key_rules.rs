@@ -28,7 +28,7 @@ pub(crate) fn schema_mismatch() -> KeyFault {
     fault("The provided key element does not match the schema")
 }
 
-/// How a put is made, which decides how a key of the wrong type is answered.
+/// How a put is made, which decides how a missing key, or one of the wrong type, is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PutKind {
     Single,
@@ -40,10 +40,13 @@ pub(crate) fn check_put(table: &Table, item: &Item, kind: PutKind) -> Result<()>
     let schema = &table.definition.key;
     for attribute in schema.attributes() {
         let Some(value) = item.get(&attribute.name) else {
-            return Err(fault(format!(
-                "One or more parameter values were invalid: Missing the key {} in the item",
-                attribute.name
-            )));
+            return Err(match kind {
+                PutKind::Batch => schema_mismatch(),
+                PutKind::Single => fault(format!(
+                    "One or more parameter values were invalid: Missing the key {} in the item",
+                    attribute.name
+                )),
+            });
         };
         check_value(attribute, value).map_err(|violation| match violation {
             Violation::Empty(kind) => empty_key(kind, &attribute.name),

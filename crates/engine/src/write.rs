@@ -10,8 +10,8 @@
 use std::hash::{BuildHasher, RandomState};
 
 use larder_expr::{Condition, Update, touched};
-use larder_model::limits::{BATCH_BYTES_MAX, ITEM_BYTES_MAX};
-use larder_model::{ApiError, IndexKind, Item, TableName};
+use larder_model::limits::{BATCH_BYTES_MAX, ITEM_BYTES_MAX, NESTING_DEPTH_MAX};
+use larder_model::{ApiError, AttributeValue, IndexKind, Item, TableName};
 use larder_storage::{Batch, Generation, Store, Ticket};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -157,6 +157,10 @@ fn updated(
         return Ok(None);
     }
     let new = update.apply(current, key)?;
+    let touched = update.paths().filter_map(|path| new.get(&path.root));
+    if touched.map(AttributeValue::levels).any(|levels| levels > NESTING_DEPTH_MAX) {
+        return Err(Error::validation("Nesting Levels have exceeded supported limits"));
+    }
     key_rules::check_index_keys(table, &new, Some(current.unwrap_or(key)))?;
     Ok(Some(new))
 }

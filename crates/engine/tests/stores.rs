@@ -1,5 +1,7 @@
 //! What a store on disk keeps, and what it lets go of.
 
+#![allow(clippy::unwrap_used, reason = "test code")]
+
 mod common;
 
 use common::*;

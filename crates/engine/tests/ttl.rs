@@ -1,5 +1,7 @@
 //! Items with a TTL leave after their time, and only then.
 
+#![allow(clippy::unwrap_used, reason = "test code")]
+
 mod common;
 
 use common::*;

@@ -492,8 +492,17 @@ impl UpdateBinder<'_> {
             return Ok(SetOperand::ListAppend(Box::new(first), Box::new(second)));
         }
         match first {
-            SetOperand::Path(path) => Ok(SetOperand::IfNotExists(path, Box::new(second))),
+            SetOperand::Path(path) => Ok(self.if_not_exists(operator, path, second)),
             _ => Ok(self.misfit(Fault::NotAPath(operator))),
+        }
+    }
+
+    fn if_not_exists(&mut self, operator: &'static str, path: Path, default: SetOperand) -> SetOperand {
+        match default {
+            SetOperand::Path(other) if other == path => {
+                self.misfit(Fault::NotDistinct { operator, first: path })
+            }
+            default => SetOperand::IfNotExists(path, Box::new(default)),
         }
     }
 

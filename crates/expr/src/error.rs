@@ -6,12 +6,20 @@ use std::fmt;
 
 use larder_model::{ApiError, AttributeType, AttributeValue, NumberError, Path, Step};
 
+/// DynamoDB says which expression is wrong, except where the fault says so itself.
+fn invalid(kind: ExpressionKind, fault: &Fault) -> String {
+    match fault {
+        Fault::KeyOperator(_) => fault.to_string(),
+        _ => format!("Invalid {kind}: {fault}"),
+    }
+}
+
 /// Why a request's expressions could not be read, or could not be applied to an item.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The text of an expression is wrong, whatever the item.
-    #[error("Invalid {kind}: {fault}")]
+    #[error("{}", invalid(*kind, fault))]
     Invalid { kind: ExpressionKind, fault: Fault },
     #[error("{0} must not be empty")]
     NoPlaceholders(PlaceholderMap),

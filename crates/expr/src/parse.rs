@@ -12,6 +12,9 @@ use crate::{Comparator, Fault};
 
 /// Every level of nesting that means something costs an operator.
 const DEPTH_MAX: usize = EXPRESSION_OPERATORS_MAX;
+/// Calls within calls. Nothing DynamoDB accepts nests more than two, so what is refused here for its depth
+/// would be refused for its meaning.
+const CALL_DEPTH_MAX: usize = 64;
 
 pub(crate) fn condition(text: &str) -> Result<Condition<'_>, Fault> {
     let mut parser = Parser::new(text)?;
@@ -103,7 +106,7 @@ impl<'t> Parser<'t> {
 
     fn enter(&mut self) -> Result<(), Fault> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX { Err(self.too_deep()) } else { Ok(()) }
+        if self.depth > CALL_DEPTH_MAX { Err(self.too_deep()) } else { Ok(()) }
     }
 
     fn leave(&mut self) {

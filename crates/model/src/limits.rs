@@ -6,7 +6,7 @@ pub const NUMBER_DIGITS_MAX: u32 = 38;
 pub const ITEM_BYTES_MAX: usize = 400 * 1024;
 pub const PARTITION_KEY_BYTES_MAX: usize = 2048;
 pub const SORT_KEY_BYTES_MAX: usize = 1024;
-/// Levels of lists and maps in a value.
+/// Levels of lists and maps in a value, counting the scalar within.
 pub const NESTING_DEPTH_MAX: usize = 32;
 pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 65535;
 /// The name of a key attribute.

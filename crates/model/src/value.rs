@@ -99,6 +99,16 @@ impl AttributeValue {
         }
     }
 
+    /// How deep lists and maps are nested in this value, itself included: one for a scalar.
+    pub fn levels(&self) -> usize {
+        let deepest = match self {
+            Self::L(list) => list.iter().map(Self::levels).max(),
+            Self::M(map) => map.iter().map(|(_, value)| value.levels()).max(),
+            _ => None,
+        };
+        1 + deepest.unwrap_or(0)
+    }
+
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::S(text) => Some(text),

@@ -430,17 +430,26 @@ fn projections_are_checked() {
 }
 
 #[test]
+fn an_operator_that_key_conditions_lack_is_named_alone() {
+    for (text, operator) in [
+        ("pk = :s OR sk = :s", "OR"),
+        ("pk = :s AND NOT sk = :s", "NOT"),
+        ("pk <> :s", "<>"),
+        ("pk IN (:s)", "IN"),
+        ("contains(pk, :s)", "contains"),
+        ("attribute_exists(pk)", "attribute_exists"),
+    ] {
+        let message = format!("Invalid operator used in KeyConditionExpression: {operator}");
+        assert_eq!(key_condition(text), Err(message), "{text}");
+    }
+}
+
+#[test]
 fn key_conditions_say_less_than_conditions() {
     check(
         key_condition,
         "KeyConditionExpression",
         &[
-            ("pk = :s OR sk = :s", "Invalid operator used in KeyConditionExpression: OR"),
-            ("pk = :s AND NOT sk = :s", "Invalid operator used in KeyConditionExpression: NOT"),
-            ("pk <> :s", "Invalid operator used in KeyConditionExpression: <>"),
-            ("pk IN (:s)", "Invalid operator used in KeyConditionExpression: IN"),
-            ("contains(pk, :s)", "Invalid operator used in KeyConditionExpression: contains"),
-            ("attribute_exists(pk)", "Invalid operator used in KeyConditionExpression: attribute_exists"),
             ("pk = :s AND size(sk) = :one", "KeyConditionExpressions cannot contain nested operations"),
             ("pk.a = :s", "KeyConditionExpressions cannot have conditions on nested attributes"),
             (

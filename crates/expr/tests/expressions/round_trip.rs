@@ -110,7 +110,11 @@ fn set_operand(literal: fn() -> AttributeValue) -> impl Strategy<Value = SetOper
     };
     prop_oneof![
         simple(),
-        (path(), simple()).prop_map(|(path, default)| SetOperand::IfNotExists(path, Box::new(default)))
+        (path(), simple())
+            .prop_filter("a default is not the attribute itself", |(path, default)| {
+                *default != SetOperand::Path(path.clone())
+            })
+            .prop_map(|(path, default)| SetOperand::IfNotExists(path, Box::new(default)))
     ]
 }
 
