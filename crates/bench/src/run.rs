@@ -59,12 +59,13 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
     Ok(results)
 }
 
-/// Latency with one connection, and memory, at every size.
+/// Latency with one connection, and memory, at every size. Peers of one size take part too, so that all that is
+/// measured with one connection is measured side by side.
 async fn measure_growth(plan: &Plan, subjects: &mut [Subject], results: &mut Results) {
     for round in 0..plan.rounds {
         for op in plan.growth_ops() {
             eprintln!("round {} of {}: {}, growth", round + 1, plan.rounds, op.title());
-            for subject in subjects.iter_mut().filter(|subject| subject.peer().grows()) {
+            for subject in subjects.iter_mut() {
                 subject.measure(plan, op, 1, round, results).await;
             }
         }
@@ -89,7 +90,7 @@ async fn measure_connections(plan: &Plan, subjects: &mut [Subject], results: &mu
                 );
                 for subject in subjects.iter_mut().filter(|subject| subject.items == plan.table_items) {
                     let peer = subject.peer();
-                    let measured = *connections == 1 && peer.grows() && plan.growth_ops().contains(op);
+                    let measured = *connections == 1 && plan.growth_ops().contains(op);
                     if plan.covers(peer, *op, *connections, subject.items) && !measured {
                         subject.measure(plan, *op, *connections, round, results).await;
                     }

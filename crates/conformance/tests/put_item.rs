@@ -590,3 +590,46 @@ fn a_refused_put_changes_nothing() {
         assert_eq!(table.ok("Scan", json!({"IndexName": "by_g"}))["Count"], json!(1));
     });
 }
+
+#[test]
+fn of_many_who_create_an_item_one_succeeds() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let won: usize = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..8)
+                .map(|n: usize| {
+                    let table = &table;
+                    scope.spawn(move || {
+                        let request = json!({
+                            "Item": {"pk": {"S": "lock"}, "owner": {"N": n.to_string()}},
+                            "ConditionExpression": "attribute_not_exists(pk)",
+                        });
+                        usize::from(table.call("PutItem", request).status == 200)
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().expect("a writer ends")).sum()
+        });
+        assert_eq!(won, 1);
+    });
+}
+
+#[test]
+fn a_lease_is_taken_when_it_has_run_out() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let take = |now: &str, until: &str| {
+            json!({
+                "Item": {"pk": {"S": "lease"}, "until": {"N": until}},
+                "ConditionExpression": "attribute_not_exists(pk) OR #until < :now",
+                "ExpressionAttributeNames": {"#until": "until"},
+                "ExpressionAttributeValues": {":now": {"N": now}},
+            })
+        };
+        table.ok("PutItem", take("100", "200"));
+        table
+            .call("PutItem", take("150", "250"))
+            .error("ConditionalCheckFailedException", "The conditional request failed");
+        table.ok("PutItem", take("201", "300"));
+    });
+}

@@ -985,3 +985,40 @@ fn a_key_may_stand_on_the_right() {
         assert_eq!(sorts(&table.ok("Query", request)), ["4", "5"]);
     });
 }
+
+#[test]
+fn an_index_may_turn_the_tables_key_around() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:S").global("turned", "sk:S pk:S", "ALL"));
+        for (pk, sk) in [("user1", "group1"), ("user2", "group1"), ("user1", "group2")] {
+            table.put(json!({"pk": {"S": pk}, "sk": {"S": sk}}));
+        }
+        let base = with(
+            query("sk = :g", &json!({":g": {"S": "group1"}})),
+            &json!({"IndexName": "turned", "Limit": 1}),
+        );
+        let first = table.ok("Query", base.clone());
+        assert_eq!(partitions(&first), ["user1"]);
+        assert_eq!(first["LastEvaluatedKey"], json!({"pk": {"S": "user1"}, "sk": {"S": "group1"}}));
+        let second = table.ok("Query", with(base, &json!({"ExclusiveStartKey": first["LastEvaluatedKey"]})));
+        assert_eq!(partitions(&second), ["user2"]);
+    });
+}
+
+#[test]
+fn a_range_is_paged_backwards() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:S"));
+        table
+            .put_all(["a1", "b1", "b2", "b3", "b4", "c1"].map(|s| json!({"pk": {"S": "p"}, "sk": {"S": s}})));
+        let base = with(
+            query("pk = :p AND begins_with(sk, :s)", &json!({":p": {"S": "p"}, ":s": {"S": "b"}})),
+            &json!({"ScanIndexForward": false, "Limit": 3}),
+        );
+        let first = table.ok("Query", base.clone());
+        assert_eq!(sorts(&first), ["b4", "b3", "b2"]);
+        let second = table.ok("Query", with(base, &json!({"ExclusiveStartKey": first["LastEvaluatedKey"]})));
+        assert_eq!(sorts(&second), ["b1"]);
+        assert!(second["LastEvaluatedKey"].is_null());
+    });
+}

@@ -302,3 +302,14 @@ fn an_unknown_table_is_not_found() {
             .error("ResourceNotFoundException", "Requested resource not found");
     });
 }
+
+#[test]
+fn a_local_index_is_scanned_consistently() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:S").local("by_l", "l:N", "KEYS_ONLY"));
+        table.put(json!({"pk": {"S": "a"}, "sk": {"S": "1"}, "l": {"N": "1"}, "v": {"N": "1"}}));
+        table.put(json!({"pk": {"S": "a"}, "sk": {"S": "2"}}));
+        let answer = table.ok("Scan", json!({"IndexName": "by_l", "ConsistentRead": true}));
+        assert_eq!(answer["Items"], json!([{"pk": {"S": "a"}, "sk": {"S": "1"}, "l": {"N": "1"}}]));
+    });
+}

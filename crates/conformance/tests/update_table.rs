@@ -311,3 +311,37 @@ fn an_unknown_table_is_not_found() {
             );
     });
 }
+
+#[test]
+fn capacity_of_an_index_is_changed() {
+    conform(|db| {
+        let table = db.table(keys("pk:S").global("by_g", "g:S", "ALL"));
+        table.ok(
+            "UpdateTable",
+            json!({"GlobalSecondaryIndexUpdates": [{"Update": {
+                "IndexName": "by_g", "ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}}}]}),
+        );
+        table.wait_until_active();
+        let throughput = &table.describe()["GlobalSecondaryIndexes"][0]["ProvisionedThroughput"];
+        assert_eq!(
+            (&throughput["ReadCapacityUnits"], &throughput["WriteCapacityUnits"]),
+            (&json!(5), &json!(6))
+        );
+    });
+}
+
+#[test]
+fn a_new_index_may_have_many_key_attributes() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        table.put(json!({"pk": {"S": "a"}, "g": {"S": "x"}, "h": {"S": "y"}}));
+        table.put(json!({"pk": {"S": "half"}, "g": {"S": "x"}}));
+        let mut request = create_index("many", "g");
+        request["AttributeDefinitions"] = json!([{"AttributeName": "g", "AttributeType": "S"}, {"AttributeName": "h", "AttributeType": "S"}]);
+        request["GlobalSecondaryIndexUpdates"][0]["Create"]["KeySchema"] =
+            json!([{"AttributeName": "g", "KeyType": "HASH"}, {"AttributeName": "h", "KeyType": "HASH"}]);
+        table.ok("UpdateTable", request);
+        table.wait_until_active();
+        assert_eq!(indexed(&table, "many"), ["a"]);
+    });
+}

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use larder_model::{ApiError, IndexDefinition, Item, TableDefinition, TableName, UnixTime};
-use larder_storage::Snapshot;
+use larder_storage::{Generation, Store};
 
 use crate::layout::{self, TableId, TreeId};
 use crate::{Error, item_bytes, key_bytes, record};
@@ -97,14 +97,19 @@ impl Table {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Catalog {
     tables: BTreeMap<TableName, Arc<Table>>,
+    /// What the catalog rests on. Once the store has lost writes, it may hold changes that never were.
+    pub(crate) generation: Generation,
 }
 
 impl Catalog {
     /// Reads all records.
-    pub(crate) fn load(snapshot: &Snapshot) -> Result<Self, Error> {
+    pub(crate) fn load(store: &Store) -> Result<Self, Error> {
+        // The generation first: should it change meanwhile, the catalog is read again.
+        let generation = store.generation();
+        let snapshot = store.snapshot();
         let from = layout::records();
         let to = key_bytes::after_prefix(&from).expect("records do not begin with FF");
         let mut tables = BTreeMap::new();
@@ -113,7 +118,7 @@ impl Catalog {
             let table = record::read(&item_bytes::decode(&value)?)?;
             tables.insert(table.name().clone(), Arc::new(table));
         }
-        Ok(Self { tables })
+        Ok(Self { tables, generation })
     }
 
     pub(crate) fn find(&self, name: &TableName) -> Option<&Arc<Table>> {

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use larder_model::{ApiError, TableName, UnixTime};
 use larder_storage::{Batch, Options, Store};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 pub use ttl::Reaped;
@@ -155,7 +155,7 @@ impl Engine {
             None => 0,
         };
         Ok(Self(Arc::new(Inner {
-            catalog: RwLock::new(Catalog::load(&snapshot)?),
+            catalog: RwLock::new(Catalog::load(&store)?),
             store,
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),
@@ -170,7 +170,7 @@ impl Engine {
         Ok(match request {
             Request::CreateTable(request) => Response::CreateTable(self.create_table(*request, now).await?),
             Request::DescribeTable(request) => Response::DescribeTable(self.describe_table(&request)?),
-            Request::ListTables(request) => Response::ListTables(self.list_tables(&request)),
+            Request::ListTables(request) => Response::ListTables(self.list_tables(&request)?),
             Request::UpdateTable(request) => Response::UpdateTable(self.update_table(*request, now).await?),
             Request::DeleteTable(request) => Response::DeleteTable(self.delete_table(request).await?),
             Request::UpdateTimeToLive(request) => {
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     fn table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
-        self.catalog.read().table(name).cloned()
+        self.catalog()?.table(name).cloned()
     }
 
     fn next_table_id(&self, batch: &mut Batch) -> TableId {
@@ -226,10 +226,15 @@ impl Engine {
         TableId(id)
     }
 
-    /// Reads the catalog again from what is on disk.
-    fn reload_catalog(&self) -> Result<(), Error> {
-        let mut catalog = self.catalog.write();
-        *catalog = Catalog::load(&self.store.snapshot())?;
-        Ok(())
+    /// The catalog as it rests on what the store holds, for as long as it is held.
+    fn catalog(&self) -> Result<RwLockReadGuard<'_, Catalog>, Error> {
+        loop {
+            let catalog = self.catalog.read();
+            if catalog.generation == self.store.generation() {
+                return Ok(catalog);
+            }
+            drop(catalog);
+            *self.catalog.write() = Catalog::load(&self.store)?;
+        }
     }
 }

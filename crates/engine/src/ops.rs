@@ -50,7 +50,8 @@ pub enum Response {
     ListTables(ListTablesOutput),
     UpdateTable(TableDescription),
     DeleteTable(TableDescription),
-    UpdateTimeToLive(TimeToLive),
+    /// What was asked for, repeated.
+    UpdateTimeToLive(UpdateTimeToLive),
     DescribeTimeToLive(TimeToLive),
     TagResource,
     UntagResource,
@@ -395,6 +396,8 @@ pub struct Query {
     pub index: Option<IndexName>,
     pub key_condition: KeyCondition,
     pub filter: Option<Condition>,
+    /// The filter came as `QueryFilter`, and a fault in it is told so.
+    pub legacy_filter: bool,
     pub projection: Option<Projection>,
     pub select: Option<Select>,
     pub limit: Option<usize>,

@@ -97,7 +97,7 @@ impl Engine {
             place.check_start_within(start, &range)?;
         }
         if let Some(filter) = &request.filter {
-            check_filter(place.schema(), filter)?;
+            check_filter(place.schema(), filter, request.legacy_filter)?;
             key_rules::check_condition(&table, Some(place.schema()), filter)?;
         }
         let (mut from, mut to) = place.key_range(&range)?;
@@ -518,10 +518,11 @@ fn sort_test_holds(test: &SortTest, value: &AttributeValue) -> bool {
 }
 
 /// A query's filter may not name the key: that is what the key condition is for.
-fn check_filter(schema: &KeySchema, filter: &Condition) -> Result<(), Error> {
+fn check_filter(schema: &KeySchema, filter: &Condition, legacy: bool) -> Result<(), Error> {
+    let parameter = if legacy { "QueryFilter" } else { "Filter Expression" };
     match filter.paths().find(|path| schema.contains(&path.root)) {
         Some(path) => Err(Error::validation(format!(
-            "Filter Expression can only contain non-primary key attributes: Primary key attribute: {}",
+            "{parameter} can only contain non-primary key attributes: Primary key attribute: {}",
             path.root
         ))),
         None => Ok(()),

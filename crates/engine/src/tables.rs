@@ -50,13 +50,13 @@ impl Engine {
         self.describe(&table)
     }
 
-    pub fn list_tables(&self, request: &ListTables) -> ListTablesOutput {
+    pub fn list_tables(&self, request: &ListTables) -> Result<ListTablesOutput, Error> {
         let limit = request.limit.unwrap_or(LIST_TABLES_MAX).min(LIST_TABLES_MAX);
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         let mut after = catalog.names_after(request.start.as_deref()).cloned();
         let names: Vec<TableName> = after.by_ref().take(limit).collect();
         let last = after.next().and(names.last().cloned());
-        ListTablesOutput { names, last }
+        Ok(ListTablesOutput { names, last })
     }
 
     pub async fn update_table(&self, request: UpdateTable, now: UnixTime) -> Result<TableDescription, Error> {
@@ -109,8 +109,8 @@ impl Engine {
         Ok(description)
     }
 
-    pub async fn update_time_to_live(&self, request: UpdateTimeToLive) -> Result<TimeToLive, Error> {
-        let ((), ticket, answer) = self.change_catalog(|catalog, batch| {
+    pub async fn update_time_to_live(&self, request: UpdateTimeToLive) -> Result<UpdateTimeToLive, Error> {
+        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
             let attribute = &request.attribute;
             let expiry = match (&table.expiry, request.enabled) {
@@ -127,16 +127,14 @@ impl Engine {
                     )));
                 }
             };
-            let answer =
-                if request.enabled { TimeToLive::Enabled(attribute.clone()) } else { TimeToLive::Disabled };
             let changed = Arc::new(Table { expiry, ..(*table).clone() });
             put_record(batch, &changed);
             catalog.insert(changed);
-            Ok(((), answer))
+            Ok(((), ()))
         })?;
         ticket.await?;
         self.wake_worker();
-        Ok(answer)
+        Ok(request)
     }
 
     pub fn describe_time_to_live(&self, request: &DescribeTimeToLive) -> Result<TimeToLive, Error> {
@@ -153,7 +151,8 @@ impl Engine {
             *tags = table_rules::merge_tags(tags, &request.tags)?;
             Ok(())
         })?
-        .await
+        .await?;
+        Ok(())
     }
 
     pub async fn untag_resource(&self, request: UntagResource) -> Result<(), Error> {
@@ -161,11 +160,12 @@ impl Engine {
             tags.retain(|key, _| !request.keys.contains(key));
             Ok(())
         })?
-        .await
+        .await?;
+        Ok(())
     }
 
     pub fn list_tags_of_resource(&self, request: &ListTagsOfResource) -> Result<Tags, Error> {
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         let table = catalog.find(&request.table).ok_or_else(|| resource_not_found(&request.table))?;
         Ok(table.definition.tags.clone())
     }
@@ -174,7 +174,7 @@ impl Engine {
         &self,
         name: &TableName,
         change: impl FnOnce(&mut Tags) -> Result<(), Error>,
-    ) -> Result<CatalogTicket, Error> {
+    ) -> Result<Ticket, Error> {
         let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
             let mut table = (**catalog.find(name).ok_or_else(|| resource_not_found(name))?).clone();
             change(&mut Arc::make_mut(&mut table.definition).tags)?;
@@ -187,19 +187,23 @@ impl Engine {
 
     /// Changes the catalog and submits what must be written with the change.
     ///
-    /// Should the batch be lost with a failed commit, the catalog is read again from what was kept.
+    /// Should the batch be lost with a failed commit, the store's generation changes, and whoever uses the
+    /// catalog next reads it again from what was kept.
     pub(crate) fn change_catalog<A, B>(
         &self,
         change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<(A, B), Error>,
-    ) -> Result<(A, CatalogTicket, B), Error> {
+    ) -> Result<(A, Ticket, B), Error> {
         let mut catalog = self.catalog.write();
-        let seen = self.store.generation();
+        if catalog.generation != self.store.generation() {
+            *catalog = Catalog::load(&self.store)?;
+        }
+        let seen = catalog.generation;
         let mut batch = Batch::default();
         let (a, b) = change(&mut catalog, &mut batch)?;
         match self.store.submit(batch, seen) {
-            Ok(ticket) => Ok((a, CatalogTicket { ticket, engine: self.clone() }, b)),
+            Ok(ticket) => Ok((a, ticket, b)),
             Err(error) => {
-                *catalog = Catalog::load(&self.store.snapshot())?;
+                *catalog = Catalog::load(&self.store)?;
                 Err(error.into())
             }
         }
@@ -207,7 +211,7 @@ impl Engine {
 
     /// The table, or the answer of operations on tables when there is none.
     fn named_table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
-        self.catalog.read().find(name).cloned().ok_or_else(|| table_not_found(name))
+        self.catalog()?.find(name).cloned().ok_or_else(|| table_not_found(name))
     }
 
     fn describe(&self, table: &Table) -> Result<TableDescription, Error> {
@@ -245,33 +249,6 @@ impl Engine {
             Some(value) => Ok(larder_storage::counters(&value)?),
             None => Ok([0, 0]),
         }
-    }
-}
-
-/// A change of the catalog on its way to disk.
-pub(crate) struct CatalogTicket {
-    ticket: Ticket,
-    engine: Engine,
-}
-
-impl IntoFuture for CatalogTicket {
-    type Output = Result<(), Error>;
-    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Err(error) = self.ticket.await else { return Ok(()) };
-            self.engine.reload_catalog()?;
-            Err(error.into())
-        })
-    }
-}
-
-impl CatalogTicket {
-    pub(crate) fn wait(self) -> Result<(), Error> {
-        let Err(error) = self.ticket.wait() else { return Ok(()) };
-        self.engine.reload_catalog()?;
-        Err(error.into())
     }
 }
 

@@ -83,7 +83,7 @@ impl Engine {
         let fingerprint = request.token.is_some().then(|| fingerprint(&request));
         let TransactWriteItems { writes, token, capacity, collection_metrics: wants_metrics } = request;
 
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         let mut targets = Vec::new();
         let mut reasons = Vec::new();
         let mut keys = Vec::new();
@@ -106,7 +106,7 @@ impl Engine {
         }
         cancel_unless_fine(reasons)?;
 
-        let seen = self.store.generation();
+        let seen = catalog.generation;
         // The token is locked as well: of two equal requests at once, the second must see the first.
         let token_key = token.as_deref().map(layout::token);
         let locks = self.locks.lock_all(keys.iter().chain(&token_key).map(Vec::as_slice));
@@ -220,9 +220,9 @@ fn too_large() -> Error {
 }
 
 /// A transaction that was made under a token.
-struct Remembered {
+pub(crate) struct Remembered {
     fingerprint: [u8; 16],
-    expires: i64,
+    pub(crate) expires: i64,
     /// The size each item was charged by; a repeated request costs reading them.
     sizes: Vec<(TableName, usize)>,
 }
@@ -238,7 +238,7 @@ impl Remembered {
         record
     }
 
-    fn read(record: &Item) -> Result<Self, Error> {
+    pub(crate) fn read(record: &Item) -> Result<Self, Error> {
         let read = || {
             let Some(AttributeValue::B(fingerprint)) = record.get("fingerprint") else { return None };
             let Some(AttributeValue::L(sizes)) = record.get("sizes") else { return None };

@@ -45,7 +45,7 @@ impl Engine {
     pub fn reap(&self, now: UnixTime, delay: Duration) -> Result<Reaped, Error> {
         let due = now.seconds().saturating_sub(i64::try_from(delay.as_secs()).unwrap_or(i64::MAX));
         let tables: Vec<_> =
-            self.catalog.read().tables().filter(|table| table.expiry.is_some()).cloned().collect();
+            self.catalog()?.tables().filter(|table| table.expiry.is_some()).cloned().collect();
         let mut reaped = Reaped::default();
         let mut tickets = Vec::new();
         for table in tables {
@@ -71,7 +71,7 @@ impl Engine {
         entry_key: &[u8],
         now: UnixTime,
     ) -> Result<(Option<Ticket>, bool), Error> {
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         // The table may have been dropped, or its TTL switched off, since the pass began.
         let Some(table) = catalog.by_id(table.id) else { return Ok((None, false)) };
         let Some(expiry) = &table.expiry else { return Ok((None, false)) };
@@ -79,7 +79,7 @@ impl Engine {
             return Err(Error::Damaged("an expiry entry cannot be read"));
         };
 
-        let seen = self.store.generation();
+        let seen = catalog.generation;
         let _lock = self.locks.lock(&key);
         let old = self.store.latest(&key)?.map(Old::read).transpose()?;
         let mut batch = Batch::default();

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use larder_model::{AttributeValue, Number, UnixTime};
+use larder_model::UnixTime;
 use larder_storage::{Batch, Ticket};
 
 use crate::catalog::{Expiry, IndexTree, Table};
 use crate::index::{self, Content};
 use crate::layout::{self, TableId, TreeId};
 use crate::tables::put_record;
+use crate::transact::Remembered;
 use crate::write::{Old, count};
 use crate::{Engine, Error, item_bytes, key_bytes, ttl};
 
@@ -56,10 +57,14 @@ impl Engine {
                 table.expiry.as_ref().is_some_and(|expiry| expiry.building).then_some(TreeId::EXPIRY)
             })
         };
-        let found = self.catalog.read().tables().find_map(|table| Some((table.clone(), building(table)?)));
+        let found = self.catalog()?.tables().find_map(|table| Some((table.clone(), building(table)?)));
         let Some((table, tree)) = found else { return Ok(false) };
 
         let mut progress = self.progress.lock();
+        if !progress.contains_key(&(table.id, tree)) {
+            // Writes from before the tree was known may still be on their way to the snapshot.
+            self.store.write(Batch::default())?;
+        }
         let items = layout::tree(table.id, TreeId::ITEMS);
         let end = key_bytes::after_prefix(&items).expect("a data key does not begin with FF");
         let last = progress.get(&(table.id, tree));
@@ -83,10 +88,10 @@ impl Engine {
     }
 
     fn fill_one(&self, table: TableId, tree: TreeId, key: &[u8]) -> Result<Option<Ticket>, Error> {
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         // The table or index may be gone by now.
         let Some(table) = catalog.by_id(table) else { return Ok(None) };
-        let seen = self.store.generation();
+        let seen = catalog.generation;
         let _lock = self.locks.lock(key);
         let Some(bytes) = self.store.latest(key)? else { return Ok(None) };
         let old = Old::read(bytes)?;
@@ -125,7 +130,7 @@ impl Engine {
             catalog.insert(Arc::new(table));
             Ok(((), ()))
         })?;
-        ticket.wait()
+        Ok(ticket.wait()?)
     }
 
     /// Deletes some entries of a tree that belongs to no table. True while there may be more.
@@ -146,8 +151,9 @@ impl Engine {
             };
             let prefix = layout::tree(table, tree);
             let after = key_bytes::after_prefix(&prefix).expect("a data key does not begin with FF");
-            let owned = self.catalog.read().by_id(table).is_some_and(|table| table.owns(tree));
-            if owned {
+            // Held until the deletes are submitted: a tree cannot be taken into use in between.
+            let catalog = self.catalog()?;
+            if catalog.by_id(table).is_some_and(|table| table.owns(tree)) {
                 from = after;
                 continue;
             }
@@ -156,8 +162,10 @@ impl Engine {
             {
                 batch.delete(entry?.0.to_vec());
             }
+            let ticket = self.store.submit(batch, catalog.generation)?;
+            drop(catalog);
             self.garbage.store(true, Ordering::Release);
-            self.store.write(batch)?;
+            ticket.wait()?;
             return Ok(true);
         }
     }
@@ -165,36 +173,34 @@ impl Engine {
     fn forget_tokens(&self, now: UnixTime) -> Result<bool, Error> {
         let [from, to] = layout::tokens_expiring_before(now.seconds());
         let range = self.store.snapshot().range(Bound::Included(&from), Bound::Excluded(&to))?;
-        let mut batch = Batch::default();
-        let mut locks = Vec::new();
-        let mut seen = 0;
-        let generation = self.store.generation();
-        let due: Vec<_> = range.take(STEP_ENTRIES).collect::<Result<_, _>>()?;
-        let tokens: Vec<Vec<u8>> =
-            due.iter().filter_map(|(key, _)| layout::expiring_token(key).map(layout::token)).collect();
-        locks.extend(self.locks.lock_all(tokens.iter().map(Vec::as_slice)));
-        for ((key, _), token) in due.iter().zip(&tokens) {
-            seen += 1;
-            batch.delete(key.to_vec());
-            // A token that was used again since has a later time of its own.
-            let expires = match self.store.latest(token)? {
-                Some(bytes) => item_bytes::decode(&bytes)?
-                    .get("expires")
-                    .and_then(AttributeValue::as_number)
-                    .and_then(Number::to_i64),
-                None => None,
-            };
-            if expires.is_some_and(|expires| expires < now.seconds()) {
-                batch.delete(token.clone());
-            }
+        let mut due = Vec::new();
+        for entry in range.take(STEP_ENTRIES) {
+            let (key, _) = entry?;
+            let token =
+                layout::expiring_token(&key).ok_or(Error::Damaged("a token's entry cannot be read"))?;
+            due.push((key.to_vec(), layout::token(token)));
         }
-        if batch.is_empty() {
+        if due.is_empty() {
             return Ok(false);
         }
-        let ticket = self.store.submit(batch, generation)?;
+        let more = due.len() == STEP_ENTRIES;
+
+        let seen = self.store.generation();
+        let locks = self.locks.lock_all(due.iter().map(|(_, token)| token.as_slice()));
+        let mut batch = Batch::default();
+        for (entry, token) in due {
+            batch.delete(entry);
+            // A token that was used again since has a later time of its own.
+            if let Some(bytes) = self.store.latest(&token)?
+                && Remembered::read(&item_bytes::decode(&bytes)?)?.expires < now.seconds()
+            {
+                batch.delete(token);
+            }
+        }
+        let ticket = self.store.submit(batch, seen)?;
         drop(locks);
         ticket.wait()?;
-        Ok(seen == STEP_ENTRIES)
+        Ok(more)
     }
 
     /// Tells whoever drives [`work`](Self::work) that there is some.

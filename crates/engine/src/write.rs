@@ -153,16 +153,14 @@ fn updated(
     update: Option<&Update>,
 ) -> Result<Option<Item>, Error> {
     let Some(update) = update else { return Ok(Some(current.unwrap_or(key).clone())) };
-    if current.is_none() && !update.creates() {
-        return Ok(None);
-    }
     let new = update.apply(current, key)?;
     let touched = update.paths().filter_map(|path| new.get(&path.root));
     if touched.map(AttributeValue::levels).any(|levels| levels > NESTING_DEPTH_MAX) {
         return Err(Error::validation("Nesting Levels have exceeded supported limits"));
     }
     key_rules::check_index_keys(table, &new, Some(current.unwrap_or(key)))?;
-    Ok(Some(new))
+    // What only removes does not make an item.
+    Ok((current.is_some() || update.creates()).then_some(new))
 }
 
 /// What a write may ask of its table, whatever the item holds.
@@ -400,13 +398,13 @@ impl Engine {
         mut meter: Meter,
         metrics: bool,
     ) -> Result<Submitted, Error> {
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         let table = catalog.table(table)?;
         check(table, &write.action, write.condition)?;
         let key = table.item_key(write.action.keyed())?;
         let metrics = if metrics { collection_metrics(table, write.action.keyed()) } else { None };
 
-        let seen = self.store.generation();
+        let seen = catalog.generation;
         let lock = self.locks.lock(&key);
         let old = self.store.latest(&key)?.map(Old::read).transpose()?;
         let change = match decide(table, key.clone(), old, write) {
@@ -469,7 +467,7 @@ impl Engine {
             ));
         }
 
-        let catalog = self.catalog.read();
+        let catalog = self.catalog()?;
         let writes = batch_targets(&catalog, tables)?;
         let mut keys: Vec<&[u8]> = writes.iter().map(|(_, key, _)| key.as_slice()).collect();
         keys.sort_unstable();
@@ -477,7 +475,7 @@ impl Engine {
             return Err(Error::validation("Provided list of item keys contains duplicates"));
         }
 
-        let seen = self.store.generation();
+        let seen = catalog.generation;
         let locks = self.locks.lock_all(keys.into_iter());
         let mut batch = Batch::default();
         for (table, key, action) in writes {

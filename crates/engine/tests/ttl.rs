@@ -6,11 +6,11 @@ mod common;
 
 use common::*;
 use larder_engine::Engine;
-use larder_engine::ops::{TimeToLive, UpdateTimeToLive};
+use larder_engine::ops::UpdateTimeToLive;
 use larder_model::{AttributeValue, Item, UnixTime};
 use pollster::block_on;
 
-fn enable(engine: &Engine, enabled: bool) -> Result<TimeToLive, larder_engine::Error> {
+fn enable(engine: &Engine, enabled: bool) -> Result<UpdateTimeToLive, larder_engine::Error> {
     block_on(engine.update_time_to_live(UpdateTimeToLive {
         table: name("data"),
         attribute: "ttl".into(),

@@ -1,4 +1,7 @@
 //! How much to run: by default what fits a build, and more, or one run again, when the environment says so.
+//!
+//! `SIM_RUNS=200` runs that many seeds in each test; `SIM_SEED=7` one seed, and `SIM_AT=41` with it one point
+//! at which the fault hits, where a test tries them all.
 
 use std::env;
 

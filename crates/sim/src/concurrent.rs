@@ -49,7 +49,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}\nin {:?}\nrun it again with SIM_SEED={}; it may take a few times",
+            "{}\nin {:?}\nrun it again, maybe a few times: SIM_SEED={} cargo test -p larder-sim --test threads",
             self.what, self.plan, self.plan.seed
         )
     }

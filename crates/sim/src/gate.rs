@@ -1,4 +1,6 @@
 //! A disk whose syncs wait until they are let through, so that a test decides what happens meanwhile.
+//!
+//! It can also refuse to be read, at the same time as the disk under it fails otherwise.
 
 use std::io;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ struct Gate {
 struct State {
     closed: bool,
     waiting: bool,
+    unreadable: bool,
 }
 
 impl GatedDisk {
@@ -43,6 +46,10 @@ impl GatedDisk {
         self.gate.changed.notify_all();
     }
 
+    pub fn set_readable(&self, readable: bool) {
+        self.gate.state.lock().unreadable = !readable;
+    }
+
     /// Waits until a sync waits at the gate, and says whether one came in time.
     pub fn wait_for_sync(&self) -> bool {
         const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,12 +59,20 @@ impl GatedDisk {
     }
 }
 
+impl Gate {
+    fn check_readable(&self) -> io::Result<()> {
+        if self.state.lock().unreadable { Err(io::Error::other("the disk cannot be read")) } else { Ok(()) }
+    }
+}
+
 impl Disk for GatedDisk {
     fn len(&self) -> io::Result<u64> {
+        self.gate.check_readable()?;
         self.disk.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.gate.check_readable()?;
         self.disk.read(offset, out)
     }
 

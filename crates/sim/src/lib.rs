@@ -10,6 +10,16 @@
 //! - [`oracle`]: what must come of it
 //! - [`observe`]: what did
 //! - [`run`]: one after the other, [`concurrent`]: by several threads
+//! - [`gate`]: a disk that waits, for tests that need one order of events
+//!
+//! ```
+//! use larder_sim::run::{Beginning, Fault, Plan, run};
+//!
+//! let beginning = Beginning::new(7)?;
+//! let report = run(Plan { seed: 7, steps: 10, fault: Fault::PowerLoss { after: 20 } }, &beginning)?;
+//! assert!(report.failed > 0);
+//! # Ok::<(), larder_sim::run::Failure>(())
+//! ```
 
 pub mod budget;
 pub mod concurrent;

@@ -73,7 +73,7 @@ pub fn finish_work(engine: &Engine) -> Result<(), Trouble> {
 /// Looks at everything. Nobody may be writing meanwhile. Indexes that are being filled cannot be read.
 pub fn observe(engine: &Engine) -> Result<Observed, Trouble> {
     let mut tables = BTreeMap::new();
-    for name in engine.list_tables(&ListTables { start: None, limit: None }).names {
+    for name in engine.list_tables(&ListTables { start: None, limit: None })?.names {
         let Some(place) = Place::ALL.into_iter().find(|place| place.table() == name) else {
             return broken(format!("there is a table {name} that nobody made"));
         };
@@ -226,6 +226,7 @@ fn query(engine: &Engine, place: Place, index: IndexShape, partition: &str) -> R
             index: Some(index_name(index.name)),
             key_condition: KeyCondition { tests: vec![test.clone()] },
             filter: None,
+            legacy_filter: false,
             projection: None,
             select: None,
             limit: Some(PAGE_ITEMS),

@@ -60,11 +60,11 @@ impl fmt::Display for Failure {
             writeln!(f, "  {line}")?;
         }
         writeln!(f, "{}", self.what)?;
-        write!(f, "in {:?}\nrun it again with SIM_SEED={}", self.plan, self.plan.seed)?;
-        match self.plan.fault {
-            Fault::PowerLoss { after } | Fault::Error { after, .. } => write!(f, " SIM_AT={after}"),
-            Fault::None | Fault::Full { .. } => Ok(()),
+        write!(f, "in {:?}\nrun it again: SIM_SEED={} ", self.plan, self.plan.seed)?;
+        if let Fault::PowerLoss { after } | Fault::Error { after, .. } = self.plan.fault {
+            write!(f, "SIM_AT={after} ")?;
         }
+        f.write_str("cargo test -p larder-sim")
     }
 }
 

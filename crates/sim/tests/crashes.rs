@@ -17,7 +17,7 @@ fn beginning(seed: u64) -> Beginning {
 
 #[test]
 fn acknowledged_writes_survive_a_crash_at_every_step() {
-    for seed in seeds(4) {
+    for seed in seeds(3) {
         let beginning = beginning(seed);
         let plan = Plan { seed, steps: 12, fault: Fault::None };
         let changes = check(plan, &beginning);
@@ -29,7 +29,7 @@ fn acknowledged_writes_survive_a_crash_at_every_step() {
 
 #[test]
 fn acknowledged_writes_survive_a_crash_somewhere_in_a_long_workload() {
-    for seed in seeds(40) {
+    for seed in seeds(30) {
         let beginning = beginning(seed);
         let plan = Plan { seed, steps: 80, fault: Fault::None };
         let after = Random::new(seed).below(800);

@@ -30,7 +30,7 @@ fn the_engine_goes_on_after_one_disk_error_at_every_step() {
 
 #[test]
 fn the_engine_goes_on_after_one_disk_error_in_a_long_workload() {
-    for seed in seeds(24) {
+    for seed in seeds(16) {
         let beginning = beginning(seed);
         let mut random = Random::new(seed);
         let (operation, among) =
@@ -42,7 +42,7 @@ fn the_engine_goes_on_after_one_disk_error_in_a_long_workload() {
 
 #[test]
 fn the_engine_goes_on_after_one_failed_read() {
-    for seed in seeds(24) {
+    for seed in seeds(16) {
         let beginning = beginning(seed);
         let fault = Fault::Error { operation: Operation::Read, after: Random::new(seed).below(100) };
         check(Plan { seed, steps: 40, fault }, &beginning);

@@ -15,14 +15,14 @@ fn check(seed: u64, lasting: Lasting) {
 
 #[test]
 fn acknowledged_writes_of_every_thread_survive_a_crash() {
-    for seed in seeds(20) {
+    for seed in seeds(16) {
         check(seed, Lasting::Forever);
     }
 }
 
 #[test]
 fn every_thread_goes_on_after_one_disk_error() {
-    for seed in seeds(20) {
+    for seed in seeds(16) {
         check(seed, Lasting::Once);
     }
 }

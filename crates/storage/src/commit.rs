@@ -47,7 +47,7 @@ const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_millis(250);
 /// The least time between two attempts to open the database after failed reads.
 const REOPEN_PAUSE: Duration = Duration::from_millis(100);
 
-/// Between two equal generations no submitted batch was lost.
+/// Between two equal generations no submitted batch was lost, and none turned out to be there after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(u64);
 
@@ -142,6 +142,11 @@ impl Shared {
 
     fn read_failed(&self) -> bool {
         self.medium.read_failed()
+    }
+
+    /// What can be read may be in memory only.
+    pub(crate) fn unsettled(&self) -> bool {
+        self.medium.is_journaling()
     }
 
     pub(crate) fn pending(&self, key: &[u8]) -> Option<Pending> {
@@ -446,6 +451,10 @@ impl Committer {
 
     /// Opens the database anew and publishes what it holds; writes stay in memory until `restore`.
     fn reopen(&mut self) -> Result<(), Error> {
+        self.reopen_once().inspect_err(|_| self.medium.mark_unreadable())
+    }
+
+    fn reopen_once(&mut self) -> Result<(), Error> {
         self.reopened_at = Some(Instant::now());
         let lease = self.medium.lease_after_failure();
         // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
@@ -456,6 +465,7 @@ impl Committer {
             Ok((database, table))
         })?;
         self.shared.table.store(Arc::new(table));
+        self.shared.generation.fetch_add(1, Ordering::AcqRel);
         self.database = Some(database);
         Ok(())
     }

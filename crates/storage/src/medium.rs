@@ -112,6 +112,14 @@ impl Medium {
         if len == 0 { Ok(()) } else { self.disk.set_len(0) }
     }
 
+    pub(crate) fn is_journaling(&self) -> bool {
+        self.journaling.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_unreadable(&self) {
+        self.read_failed.store(true, Ordering::Release);
+    }
+
     pub(crate) fn read_failed(&self) -> bool {
         self.read_failed.load(Ordering::Relaxed)
     }

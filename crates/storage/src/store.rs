@@ -82,7 +82,7 @@ impl Store {
         Snapshot(Guard::into_inner(self.0.shared.table()))
     }
 
-    /// Changes only when submitted batches were lost, which takes a failed commit.
+    /// Changes only when submitted batches may have been lost, which takes a disk error.
     pub fn generation(&self) -> Generation {
         self.0.shared.generation()
     }
@@ -98,7 +98,7 @@ impl Store {
 
     /// Whether `latest` rests on a batch that is not committed yet.
     pub fn is_pending(&self, key: &[u8]) -> bool {
-        self.0.shared.pending(key).is_some()
+        self.0.shared.pending(key).is_some() || self.0.shared.unsettled()
     }
 
     /// Queues a batch, which `latest` sees at once. The ticket says when it is durable.

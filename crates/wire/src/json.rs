@@ -8,6 +8,7 @@ pub(crate) use write::{Object, list, object, string, try_list};
 
 /// The place of the first byte that cannot stand in a JSON string as it is: a quote, a backslash or a
 /// control character. Eight bytes are looked at together.
+#[inline]
 fn special(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES * 0x80;

@@ -113,6 +113,7 @@ impl Embedded for Larder {
                     index: None,
                     key_condition,
                     filter: None,
+                    legacy_filter: false,
                     projection: None,
                     select: None,
                     limit: None,

@@ -30,7 +30,11 @@ impl Chance {
         self.below(100) < n
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        *self.choose(choices)
+    }
+
+    pub(crate) fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 }

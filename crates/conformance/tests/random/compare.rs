@@ -13,9 +13,18 @@ const PAGES_MAX: usize = 200;
 pub(crate) fn answer(side: &dyn Side, step: &Step) -> Answer {
     match step.manner {
         Manner::Once => side.ask(step.operation, &step.request).map(canonical).map_err(error),
+        Manner::Settled => {
+            side.ask(step.operation, &step.request).map_err(error)?;
+            side.settle();
+            Ok(Value::Null)
+        }
         Manner::Pages => {
             let pages = pages(side, step.operation, step.request.clone())?;
             Ok(pages.into_iter().map(canonical).collect())
+        }
+        Manner::IndexPages => {
+            let pages = pages(side, step.operation, step.request.clone())?;
+            Ok(whole(pages, 0, step.request.get("Limit").is_some()))
         }
         Manner::Segments(segments) => {
             let mut all = vec![];
@@ -40,7 +49,7 @@ fn pages(side: &dyn Side, operation: &str, mut request: Value) -> Result<Vec<Val
         pages.push(page);
         match last {
             Some(key) if pages.len() < PAGES_MAX => request["ExclusiveStartKey"] = key,
-            Some(_) => return Err(json!({"__type": "EndlessPages"})),
+            Some(_) => return Err(json!({"type": "EndlessPages"})),
             None => return Ok(pages),
         }
     }
@@ -61,7 +70,8 @@ fn whole(pages: Vec<Value>, segments: usize, limited: bool) -> Value {
         pages.iter().filter_map(Value::as_object).flat_map(Map::keys).cloned().collect();
     members.sort();
     members.dedup();
-    whole["Members"] = members.into_iter().filter(|member| segments < 2 || member != "LastEvaluatedKey").collect();
+    whole["Members"] =
+        members.into_iter().filter(|member| segments < 2 || member != "LastEvaluatedKey").collect();
     let items = pages.into_iter().filter_map(|mut page| Some(page.get_mut("Items")?.take()));
     let items: Vec<Value> =
         items.flat_map(|items| items.as_array().cloned().unwrap_or_default()).map(canonical).collect();
@@ -84,7 +94,9 @@ fn canonical(value: Value) -> Value {
                 if unordered && let Value::Array(list) = &mut value {
                     *list = in_order(std::mem::take(list));
                 }
-                if name == "Responses" && let Value::Object(tables) = &mut value {
+                if name == "Responses"
+                    && let Value::Object(tables) = &mut value
+                {
                     for list in tables.values_mut().filter_map(Value::as_array_mut) {
                         *list = in_order(std::mem::take(list));
                     }

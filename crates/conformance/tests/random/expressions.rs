@@ -23,7 +23,7 @@ impl Placeholders {
             0 => drop(self.names.insert("#unused".into(), "zzz".into())),
             1 => drop(self.values.insert(":unused".into(), json!({"S": "z"}))),
             2 => drop(self.values.remove(":v0")),
-            3 => drop(self.names.clear()),
+            3 => self.names.clear(),
             _ => {}
         }
         if !self.names.is_empty() {
@@ -40,11 +40,13 @@ pub(crate) struct Writer<'a> {
     pub(crate) chance: &'a mut Chance,
     pub(crate) table: &'a Table,
     pub(crate) placeholders: Placeholders,
+    /// Attributes that are written or projected already.
+    taken: Vec<String>,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(chance: &'a mut Chance, table: &'a Table) -> Self {
-        Self { chance, table, placeholders: Placeholders::default() }
+        Self { chance, table, placeholders: Placeholders::default(), taken: vec![] }
     }
 
     fn name(&mut self, name: &str) -> String {
@@ -68,23 +70,27 @@ impl<'a> Writer<'a> {
         match self.chance.below(20) {
             0 => {
                 let keys: Vec<KeyAttribute> = self.table.keys.all().collect();
-                let key = *self.chance.pick(&keys);
+                let key = self.chance.pick(&keys);
                 (key.name, Usual::Key(key.kind))
             }
             1 | 2 => self.candidate(),
-            _ => *self.chance.pick(&PLAIN),
+            _ => self.chance.pick(&PLAIN),
         }
     }
 
     fn candidate(&mut self) -> (&'static str, Usual) {
-        let key = *self.chance.pick(&self.table.candidates);
+        let key = self.chance.pick(&self.table.candidates);
         (key.name, Usual::Key(key.kind))
     }
 
     fn attribute_of(&mut self, usual: Usual) -> &'static str {
         let fitting: Vec<&'static str> =
             PLAIN.iter().filter(|(_, of)| *of == usual).map(|(name, _)| *name).collect();
-        if fitting.is_empty() || self.chance.one_in(8) { self.attribute().0 } else { *self.chance.pick(&fitting) }
+        if fitting.is_empty() || self.chance.one_in(25) {
+            self.attribute().0
+        } else {
+            self.chance.pick(&fitting)
+        }
     }
 
     /// A document path and what it usually leads to.
@@ -100,9 +106,13 @@ impl<'a> Writer<'a> {
     fn nested_path(&mut self) -> String {
         let list = self.attribute_of(Usual::List);
         let map = self.attribute_of(Usual::Map);
-        let (list, map) = if self.chance.one_in(2) { (self.name(list), String::new()) } else { (String::new(), self.name(map)) };
-        let index = *self.chance.pick(&[0, 0, 0, 1, 1, 2, 5]);
-        let member = *self.chance.pick(&["x", "y", "n"]);
+        let (list, map) = if self.chance.one_in(2) {
+            (self.name(list), String::new())
+        } else {
+            (String::new(), self.name(map))
+        };
+        let index = self.chance.pick(&[0, 0, 0, 1, 1, 2, 5]);
+        let member = self.chance.pick(&["x", "y", "n"]);
         if map.is_empty() {
             return match self.chance.below(5) {
                 0 => format!("{list}[{index}].{member}"),
@@ -120,20 +130,30 @@ impl<'a> Writer<'a> {
 
     /// A value placeholder that usually fits what it is compared with or stored in.
     fn value_like(&mut self, usual: Usual) -> String {
-        let value = match self.chance.below(100) {
-            0..85 => values::of(self.chance, usual, 1),
-            85..99 => values::anything(self.chance, 1),
-            _ => values::refused(self.chance),
+        let value = match self.chance.below(300) {
+            0 => values::refused(self.chance),
+            1..8 => values::anything(self.chance, 1),
+            _ => values::of(self.chance, usual, 1),
         };
         self.value(value)
+    }
+
+    /// A condition that holds at least one time in three.
+    pub(crate) fn requirement(&mut self, depth: usize) -> String {
+        let condition = self.condition(depth);
+        if self.chance.one_in(3) { format!("{condition} OR attribute_not_exists(absent)") } else { condition }
     }
 
     pub(crate) fn condition(&mut self, depth: usize) -> String {
         match self.chance.below(if depth == 0 { 11 } else { 16 }) {
             0..=3 => self.comparison(),
             4 => {
-                let (path, usual) = self.operand();
-                let (low, high) = (self.value_like(usual), self.value_like(usual));
+                let (path, usual) = self.ordered_operand();
+                let (low, high) = match usual {
+                    _ if self.chance.one_in(12) => (self.value_like(usual), self.value_like(usual)),
+                    Usual::Number => (self.value(json!({"N": "-1"})), self.value(json!({"N": "2"}))),
+                    _ => (self.value(json!({"S": "a"})), self.value(json!({"S": "b"}))),
+                };
                 format!("{path} BETWEEN {low} AND {high}")
             }
             5 => {
@@ -147,7 +167,7 @@ impl<'a> Writer<'a> {
             8 => {
                 let path = self.path().0;
                 let kinds = ["S", "N", "B", "SS", "NS", "BS", "L", "M", "BOOL", "NULL", "S", "N", "L", "M"];
-                let kind = if self.chance.one_in(40) { "XX" } else { *self.chance.pick(&kinds) };
+                let kind = if self.chance.one_in(40) { "XX" } else { self.chance.pick(&kinds) };
                 let kind = self.value(json!({"S": kind}));
                 format!("attribute_type({path}, {kind})")
             }
@@ -162,7 +182,7 @@ impl<'a> Writer<'a> {
                 format!("begins_with({path}, {start})")
             }
             10 => {
-                let usual = *self.chance.pick(&[Usual::Strings, Usual::Numbers, Usual::List, Usual::Text]);
+                let usual = self.chance.pick(&[Usual::Strings, Usual::Numbers, Usual::List, Usual::Text]);
                 let path = self.named(usual);
                 let part = match usual {
                     Usual::Strings | Usual::Text => self.value_like(Usual::Text),
@@ -189,9 +209,25 @@ impl<'a> Writer<'a> {
         self.path()
     }
 
+    /// Something that has an order, as far as one can tell from its name.
+    fn ordered_operand(&mut self) -> (String, Usual) {
+        match self.chance.below(8) {
+            0 => (format!("size({})", self.path().0), Usual::Number),
+            1 => (self.nested_path(), Usual::Number),
+            2 => {
+                let (name, usual) = self.candidate();
+                (self.name(name), usual)
+            }
+            3 | 4 => (self.named(Usual::Text), Usual::Text),
+            _ => (self.named(Usual::Number), Usual::Number),
+        }
+    }
+
     fn comparison(&mut self) -> String {
-        let comparator = *self.chance.pick(&["=", "=", "<>", "<", "<=", ">", ">="]);
-        let (left, usual) = self.operand();
+        let comparator = self.chance.pick(&["=", "=", "<>", "<", "<=", ">", ">="]);
+        let equality = matches!(comparator, "=" | "<>");
+        let (left, usual) =
+            if equality || self.chance.one_in(40) { self.operand() } else { self.ordered_operand() };
         match self.chance.below(10) {
             0 => {
                 let right = self.operand().0;
@@ -210,7 +246,7 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn update(&mut self) -> String {
         let mut clauses = vec![];
-        if self.chance.percent(75) {
+        if self.chance.percent(70) {
             clauses.push(self.clause("SET", Self::set));
         }
         if self.chance.percent(25) {
@@ -234,16 +270,38 @@ impl<'a> Writer<'a> {
     }
 
     fn clause(&mut self, word: &str, action: impl Fn(&mut Self) -> String) -> String {
-        let count = *self.chance.pick(&[1, 1, 1, 2, 2, 3]);
+        let count = self.chance.pick(&[1, 1, 1, 1, 2, 2, 3]);
         let actions: Vec<String> = (0..count).map(|_| action(self)).collect();
         let word = if self.chance.one_in(20) { word.to_lowercase() } else { word.to_owned() };
         format!("{word} {}", actions.join(", "))
     }
 
-    /// A path to write to: rarely a key of the table, which is refused.
+    /// A path that mostly overlaps with none taken before.
+    fn fresh(&mut self, mut path: impl FnMut(&mut Self) -> String) -> String {
+        let mut attempts = 0;
+        loop {
+            let names = self.placeholders.names.clone();
+            let path = path(self);
+            let end = path.find(['.', '[']).unwrap_or(path.len());
+            let head = path[..end].trim_start_matches('#').to_owned();
+            attempts += 1;
+            if !self.taken.contains(&head) || attempts == 8 || self.chance.one_in(40) {
+                self.taken.push(head);
+                return path;
+            }
+            self.placeholders.names = names;
+        }
+    }
+
+    /// A path to write to.
     fn target(&mut self, usual: Usual) -> String {
-        match self.chance.below(40) {
-            0 => {
+        self.fresh(|writer| writer.any_target(usual))
+    }
+
+    /// Rarely a key of the table, which is refused.
+    fn any_target(&mut self, usual: Usual) -> String {
+        match self.chance.below(50) {
+            0 if self.chance.one_in(3) => {
                 let name = self.table.keys.partition[0].name;
                 self.name(name)
             }
@@ -251,8 +309,8 @@ impl<'a> Writer<'a> {
                 let name = self.candidate().0;
                 self.name(name)
             }
-            5..=13 => self.nested_path(),
-            14..=20 if usual == Usual::Anything => {
+            5..=9 => self.nested_path(),
+            10..=16 if usual == Usual::Anything => {
                 let name = self.attribute().0;
                 self.name(name)
             }
@@ -274,15 +332,15 @@ impl<'a> Writer<'a> {
                 format!("{target} = list_append({left}, {right})")
             }
             5 => {
-                let (name, usual) = self.attribute();
-                let target = self.name(name);
+                let usual = self.plain_usual();
+                let target = self.target(usual);
                 let path = self.path().0;
                 let value = self.value_like(usual);
                 format!("{target} = if_not_exists({path}, {value})")
             }
             6 => {
                 let (name, usual) = self.candidate();
-                let target = self.name(name);
+                let target = self.fresh(|writer| writer.name(name));
                 let value = self.value_like(usual);
                 format!("{target} = {value}")
             }
@@ -291,23 +349,26 @@ impl<'a> Writer<'a> {
                 format!("{target} = {path}")
             }
             8 => {
-                let (target, value) = (self.nested_path(), self.value_like(Usual::Anything));
+                let (target, value) = (self.fresh(Self::nested_path), self.value_like(Usual::Anything));
                 format!("{target} = {value}")
             }
             _ => {
-                let (name, usual) = *self.chance.pick(&PLAIN);
-                let target = self.name(name);
-                let value = self.value_like(usual);
+                let usual = self.plain_usual();
+                let (target, value) = (self.target(usual), self.value_like(usual));
                 format!("{target} = {value}")
             }
         }
     }
 
+    fn plain_usual(&mut self) -> Usual {
+        self.chance.pick(&PLAIN).1
+    }
+
     fn number_operand(&mut self) -> String {
-        match self.chance.below(8) {
-            0..=2 => self.named(Usual::Number),
-            3..=5 => self.value_like(Usual::Number),
-            6 => {
+        match self.chance.below(20) {
+            0..=5 => self.named(Usual::Number),
+            6..=12 => self.value_like(Usual::Number),
+            13..=18 => {
                 let path = self.named(Usual::Number);
                 let value = self.value_like(Usual::Number);
                 format!("if_not_exists({path}, {value})")
@@ -317,10 +378,10 @@ impl<'a> Writer<'a> {
     }
 
     fn list_operand(&mut self) -> String {
-        match self.chance.below(6) {
-            0 | 1 => self.named(Usual::List),
-            2 | 3 => self.value_like(Usual::List),
-            4 => {
+        match self.chance.below(20) {
+            0..=5 => self.named(Usual::List),
+            6..=12 => self.value_like(Usual::List),
+            13..=18 => {
                 let path = self.named(Usual::List);
                 let value = self.value_like(Usual::List);
                 format!("if_not_exists({path}, {value})")
@@ -330,20 +391,27 @@ impl<'a> Writer<'a> {
     }
 
     fn add(&mut self) -> String {
-        let usual = *self.chance.pick(&[Usual::Number, Usual::Number, Usual::Strings, Usual::Numbers, Usual::Binaries]);
+        let usual = self.chance.pick(&[
+            Usual::Number,
+            Usual::Number,
+            Usual::Strings,
+            Usual::Numbers,
+            Usual::Binaries,
+        ]);
         let (target, value) = (self.target(usual), self.value_like(usual));
         format!("{target} {value}")
     }
 
     fn delete(&mut self) -> String {
-        let usual = *self.chance.pick(&[Usual::Strings, Usual::Numbers, Usual::Binaries]);
+        let usual = self.chance.pick(&[Usual::Strings, Usual::Numbers, Usual::Binaries]);
         let (target, value) = (self.target(usual), self.value_like(usual));
         format!("{target} {value}")
     }
 
     pub(crate) fn projection(&mut self) -> String {
         let count = 1 + self.chance.below(4);
-        let paths: Vec<String> = (0..count).map(|_| self.path().0).collect();
+        self.taken.clear();
+        let paths: Vec<String> = (0..count).map(|_| self.fresh(|writer| writer.path().0)).collect();
         paths.join(", ")
     }
 
@@ -403,7 +471,7 @@ impl<'a> Writer<'a> {
                 format!("begins_with({name}, {value})")
             }
             _ => {
-                let comparator = *self.chance.pick(&["<", "<=", ">", ">=", "<", ">", ">=", "<="]);
+                let comparator = self.chance.pick(&["<", "<=", ">", ">=", "<", ">", ">=", "<="]);
                 let comparator = if self.chance.one_in(60) { "<>" } else { comparator };
                 let (name, value) = (self.name(key.name), self.key_value(key));
                 format!("{name} {comparator} {value}")

@@ -17,19 +17,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use chance::Chance;
-use differences::Case;
+use differences::{Case, Verdict};
 use dynoxide::Database;
 use larder_engine::Engine;
 use requests::{Manner, Step};
 use serde_json::{Value, json};
 use sides::{Answer, Dynoxide, Larder, Side};
-use tables::Table;
+use tables::{Index, Table};
 
 const SEED: u64 = 1;
-const RUNS: u64 = 40;
+const RUNS: u64 = 50;
 const STEPS: usize = 200;
+/// So many of the steps fill the tables.
+const FIRST: usize = 6;
 /// So many differences are printed.
-const SHOWN: usize = 100000;
+const SHOWN: usize = 10000;
 
 #[test]
 fn random_requests_are_answered_alike() {
@@ -49,7 +51,7 @@ fn random_requests_are_answered_alike() {
 struct Report {
     /// Steps and refusals, by operation.
     asked: BTreeMap<&'static str, (usize, usize)>,
-    known: BTreeMap<&'static str, usize>,
+    known: BTreeMap<(Verdict, &'static str), usize>,
     failures: Vec<String>,
 }
 
@@ -58,8 +60,8 @@ impl Report {
         for (operation, (steps, refused)) in &self.asked {
             println!("{operation}: {steps} requests, {refused} refused");
         }
-        for (what, times) in &self.known {
-            println!("known: {what}: {times}");
+        for ((verdict, what), times) in &self.known {
+            println!("{verdict:?}: {what}: {times}");
         }
         assert!(
             self.failures.is_empty(),
@@ -95,30 +97,53 @@ impl Run {
 
     fn go(&mut self, report: &mut Report) {
         for number in 0..STEPS {
-            let step = requests::random(&mut self.chance, &self.tables);
-            let ours = compare::answer(&self.larder, &step);
-            let theirs = compare::answer(&self.dynoxide, &step);
-            let asked = report.asked.entry(step.operation).or_default();
-            asked.0 += 1;
-            asked.1 += usize::from(ours.is_err());
-            let mut same = self.check(report, number, &step, &ours, &theirs);
-            for (table, key) in &step.touched {
-                let get = Step {
-                    operation: "GetItem",
-                    request: json!({"TableName": table, "Key": key, "ConsistentRead": true}),
-                    manner: Manner::Once,
-                    touched: vec![],
-                };
-                let ours = compare::answer(&self.larder, &get);
-                let theirs = compare::answer(&self.dynoxide, &get);
-                if ours.is_ok() || theirs.is_ok() {
-                    let after = Step { operation: "after", ..step.clone() };
-                    same &= self.check(report, number, &after, &ours, &theirs);
-                }
+            if number >= FIRST && self.chance.one_in(50) {
+                self.change_indexes(report, number);
+                continue;
             }
+            let next = if number < FIRST { requests::first } else { requests::random };
+            let step = next(&mut self.chance, &self.tables);
+            let same = self.put_to_both(report, number, &step) && self.same_items(report, number, &step);
             if !same {
                 self.reconcile();
             }
+        }
+    }
+
+    fn put_to_both(&self, report: &mut Report, number: usize, step: &Step) -> bool {
+        let ours = compare::answer(&self.larder, step);
+        let theirs = compare::answer(&self.dynoxide, step);
+        let asked = report.asked.entry(step.operation).or_default();
+        asked.0 += 1;
+        asked.1 += usize::from(ours.is_err());
+        self.check(report, number, step, &ours, &theirs)
+    }
+
+    /// Whether the items a step may have changed are the same in both.
+    fn same_items(&self, report: &mut Report, number: usize, step: &Step) -> bool {
+        let mut same = true;
+        for (table, key) in &step.touched {
+            let get = Step {
+                operation: "GetItem",
+                request: json!({"TableName": table, "Key": key, "ConsistentRead": true}),
+                manner: Manner::Once,
+                touched: vec![],
+            };
+            let ours = compare::answer(&self.larder, &get);
+            let theirs = compare::answer(&self.dynoxide, &get);
+            if ours.is_ok() || theirs.is_ok() {
+                let after = Step { operation: "after", ..step.clone() };
+                same &= self.check(report, number, &after, &ours, &theirs);
+            }
+        }
+        same
+    }
+
+    fn change_indexes(&mut self, report: &mut Report, number: usize) {
+        let position = self.chance.below(self.tables.len());
+        let (step, after) = requests::change_indexes(&mut self.chance, &self.tables[position], number);
+        if self.put_to_both(report, number, &step) {
+            self.tables[position] = after;
         }
     }
 
@@ -128,7 +153,7 @@ impl Run {
             return true;
         }
         if let Some(difference) = differences::known(&Case { step, ours, theirs }) {
-            *report.known.entry(difference.what).or_default() += 1;
+            *report.known.entry((difference.verdict, difference.what)).or_default() += 1;
             return false;
         }
         let mut text = String::new();
@@ -143,33 +168,34 @@ impl Run {
         false
     }
 
-    /// Makes dynoxide's items what Larder's are, so that one difference is met once.
+    /// Makes dynoxide's tables anew with Larder's items, so that one difference is met once.
     fn reconcile(&self) {
         for table in &self.tables {
-            let items = |side: &dyn Side| -> Vec<Value> {
-                let mut request = json!({"TableName": table.name, "ConsistentRead": true});
-                let mut items = vec![];
-                loop {
-                    let mut page = side.ask("Scan", &request).expect("a scan of all");
-                    items.append(page["Items"].as_array_mut().expect("items"));
-                    match page.get("LastEvaluatedKey") {
-                        Some(key) => request["ExclusiveStartKey"] = key.clone(),
-                        None => return items,
-                    }
-                }
+            let ask = |operation, request: &Value| {
+                let answer = self.dynoxide.ask(operation, request);
+                answer.unwrap_or_else(|error| panic!("dynoxide does not take {operation} {request}: {error}"))
             };
-            for item in items(&self.dynoxide) {
-                let key: Value =
-                    table.keys.all().map(|key| (key.name.to_owned(), item[key.name].clone())).collect();
-                self.dynoxide
-                    .ask("DeleteItem", &json!({"TableName": table.name, "Key": key}))
-                    .expect("a delete");
-            }
-            for item in items(&self.larder) {
-                let put = json!({"TableName": table.name, "Item": item});
-                if let Err(error) = self.dynoxide.ask("PutItem", &put) {
-                    panic!("dynoxide does not take Larder's item: {put} {error}");
+            ask("DeleteTable", &json!({"TableName": table.name}));
+            // Indexes come last: they may have been added when items were there that fit none.
+            let mut made = Table { indexes: vec![], ..table.clone() };
+            let (local, global): (Vec<Index>, Vec<Index>) =
+                table.indexes.iter().cloned().partition(|index| index.local);
+            made.indexes = local;
+            ask("CreateTable", &made.create());
+            let mut scan = json!({"TableName": table.name, "ConsistentRead": true});
+            loop {
+                let page = self.larder.ask("Scan", &scan).expect("a scan of all");
+                for item in page["Items"].as_array().expect("a scan returns items") {
+                    ask("PutItem", &json!({"TableName": table.name, "Item": item}));
                 }
+                match page.get("LastEvaluatedKey") {
+                    Some(key) => scan["ExclusiveStartKey"] = key.clone(),
+                    None => break,
+                }
+            }
+            for index in global {
+                ask("UpdateTable", &made.add_index(&index));
+                made.indexes.push(index);
             }
         }
     }

@@ -11,8 +11,12 @@ use crate::values;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Once,
+    /// Once, and what it starts in the background is done before anything else.
+    Settled,
     /// To the last page, in order.
     Pages,
+    /// To the last page, in the order of the index's sort keys; items with equal keys are in no order.
+    IndexPages,
     /// To the last page of each of so many segments, in any order.
     Segments(usize),
 }
@@ -32,8 +36,13 @@ impl Step {
     }
 }
 
+/// The first puts, so that there is something to find.
+pub(crate) fn first(chance: &mut Chance, tables: &[Table]) -> Step {
+    batch_write(chance, tables)
+}
+
 pub(crate) fn random(chance: &mut Chance, tables: &[Table]) -> Step {
-    let table = chance.pick(tables);
+    let table = chance.choose(tables);
     match chance.below(100) {
         0..20 => put(chance, table),
         20..27 => get(chance, table),
@@ -48,6 +57,25 @@ pub(crate) fn random(chance: &mut Chance, tables: &[Table]) -> Step {
     }
 }
 
+/// A global index more or less, with the table as it is then.
+pub(crate) fn change_indexes(chance: &mut Chance, table: &Table, number: usize) -> (Step, Table) {
+    let mut after = table.clone();
+    let global = table.indexes.iter().position(|index| !index.local);
+    let request = match global {
+        Some(position) if chance.one_in(2) => {
+            let dropped = after.indexes.remove(position);
+            table.drop_index(&dropped.name)
+        }
+        _ => {
+            let added = table.random_global_index(chance, format!("added{number}"));
+            let request = table.add_index(&added);
+            after.indexes.push(added);
+            request
+        }
+    };
+    (Step { manner: Manner::Settled, ..Step::once("UpdateTable", request) }, after)
+}
+
 fn key_in(table: &Table, item: &Value) -> Value {
     let present = table.keys.all().filter_map(|key| Some((key.name.to_owned(), item.get(key.name)?.clone())));
     Value::Object(present.collect())
@@ -55,13 +83,13 @@ fn key_in(table: &Table, item: &Value) -> Value {
 
 fn capacity(chance: &mut Chance, request: &mut Value) {
     if chance.one_in(3) {
-        request["ReturnConsumedCapacity"] = (*chance.pick(&["TOTAL", "INDEXES", "NONE"])).into();
+        request["ReturnConsumedCapacity"] = chance.pick(&["TOTAL", "INDEXES", "NONE"]).into();
     }
 }
 
 fn metrics(chance: &mut Chance, request: &mut Value) {
     if chance.one_in(12) {
-        request["ReturnItemCollectionMetrics"] = (*chance.pick(&["SIZE", "NONE"])).into();
+        request["ReturnItemCollectionMetrics"] = chance.pick(&["SIZE", "NONE"]).into();
     }
 }
 
@@ -70,11 +98,11 @@ fn write(chance: &mut Chance, request: &mut Value, returns: &[&str]) {
     capacity(chance, request);
     metrics(chance, request);
     if chance.percent(60) {
-        let returns = if chance.one_in(60) { "UPDATED_NEW" } else { *chance.pick(returns) };
+        let returns = if chance.one_in(60) { "UPDATED_NEW" } else { chance.pick(returns) };
         request["ReturnValues"] = returns.into();
     }
     if chance.one_in(3) {
-        request["ReturnValuesOnConditionCheckFailure"] = (*chance.pick(&["ALL_OLD", "ALL_OLD", "NONE"])).into();
+        request["ReturnValuesOnConditionCheckFailure"] = chance.pick(&["ALL_OLD", "ALL_OLD", "NONE"]).into();
     }
 }
 
@@ -90,7 +118,7 @@ fn put(chance: &mut Chance, table: &Table) -> Step {
 fn condition(chance: &mut Chance, table: &Table, request: &mut Value, percent: usize) {
     if chance.percent(percent) {
         let mut writer = Writer::new(chance, table);
-        request["ConditionExpression"] = writer.condition(3).into();
+        request["ConditionExpression"] = writer.requirement(3).into();
         let placeholders = writer.placeholders;
         placeholders.attach(chance, request);
     }
@@ -130,7 +158,7 @@ fn update_expression(chance: &mut Chance, table: &Table, request: &mut Value, co
     let mut writer = Writer::new(chance, table);
     request["UpdateExpression"] = writer.update().into();
     if writer.chance.percent(condition_percent) {
-        request["ConditionExpression"] = writer.condition(2).into();
+        request["ConditionExpression"] = writer.requirement(2).into();
     }
     let placeholders = writer.placeholders;
     placeholders.attach(chance, request);
@@ -145,7 +173,8 @@ fn delete(chance: &mut Chance, table: &Table) -> Step {
 }
 
 fn query(chance: &mut Chance, table: &Table) -> Step {
-    let index = if table.indexes.is_empty() || chance.one_in(3) { None } else { Some(chance.pick(&table.indexes)) };
+    let index =
+        if table.indexes.is_empty() || chance.one_in(3) { None } else { Some(chance.choose(&table.indexes)) };
     let keys = if chance.one_in(100) { &table.keys } else { keys_of(table, index) };
     let mut request = json!({"TableName": table.name});
     let mut writer = Writer::new(chance, table);
@@ -156,12 +185,13 @@ fn query(chance: &mut Chance, table: &Table) -> Step {
     if chance.one_in(2) {
         request["ScanIndexForward"] = chance.one_in(3).into();
     }
-    read(chance, table, index.map(|index| (index.name.as_str(), index.local)), &mut request);
+    read(chance, index.map(|index| (index.name.as_str(), index.local)), &mut request);
     if chance.one_in(8) {
         let start = start_key(chance, table, index);
         request["ExclusiveStartKey"] = start;
     }
-    Step { manner: Manner::Pages, ..Step::once("Query", request) }
+    let manner = if index.is_some() { Manner::IndexPages } else { Manner::Pages };
+    Step { manner, ..Step::once("Query", request) }
 }
 
 fn filter_and_projection(writer: &mut Writer<'_>, request: &mut Value) {
@@ -174,7 +204,7 @@ fn filter_and_projection(writer: &mut Writer<'_>, request: &mut Value) {
 }
 
 /// What queries and scans share.
-fn read(chance: &mut Chance, table: &Table, index: Option<(&str, bool)>, request: &mut Value) {
+fn read(chance: &mut Chance, index: Option<(&str, bool)>, request: &mut Value) {
     capacity(chance, request);
     if let Some((name, _)) = index {
         request["IndexName"] = name.into();
@@ -190,9 +220,8 @@ fn read(chance: &mut Chance, table: &Table, index: Option<(&str, bool)>, request
     }
     if chance.one_in(5) {
         let select = ["COUNT", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "SPECIFIC_ATTRIBUTES"];
-        request["Select"] = (*chance.pick(&select)).into();
+        request["Select"] = chance.pick(&select).into();
     }
-    let _ = table;
 }
 
 fn start_key(chance: &mut Chance, table: &Table, index: Option<&crate::tables::Index>) -> Value {
@@ -206,23 +235,30 @@ fn start_key(chance: &mut Chance, table: &Table, index: Option<&crate::tables::I
 }
 
 fn scan(chance: &mut Chance, table: &Table) -> Step {
-    let index = if table.indexes.is_empty() || chance.one_in(2) { None } else { Some(chance.pick(&table.indexes)) };
+    let index =
+        if table.indexes.is_empty() || chance.one_in(2) { None } else { Some(chance.choose(&table.indexes)) };
     let mut request = json!({"TableName": table.name});
     let mut writer = Writer::new(chance, table);
     filter_and_projection(&mut writer, &mut request);
     let placeholders = writer.placeholders;
     placeholders.attach(chance, &mut request);
-    read(chance, table, index.map(|index| (index.name.as_str(), index.local)), &mut request);
+    read(chance, index.map(|index| (index.name.as_str(), index.local)), &mut request);
     let segments = if chance.one_in(5) { 1 + chance.below(4) } else { 0 };
     Step { manner: Manner::Segments(segments), ..Step::once("Scan", request) }
 }
 
+/// One table or more; none once in a while.
+fn some<'a>(chance: &mut Chance, tables: &'a [Table]) -> &'a [Table] {
+    match chance.below(40) {
+        0 => &[],
+        1..20 => tables,
+        _ => std::slice::from_ref(chance.choose(tables)),
+    }
+}
+
 fn batch_get(chance: &mut Chance, tables: &[Table]) -> Step {
     let mut items = json!({});
-    for table in tables {
-        if chance.one_in(3) {
-            continue;
-        }
+    for table in some(chance, tables) {
         let count = 1 + chance.below(5);
         let mut keys: Vec<Value> = vec![];
         for _ in 0..count {
@@ -246,10 +282,7 @@ fn batch_get(chance: &mut Chance, tables: &[Table]) -> Step {
 fn batch_write(chance: &mut Chance, tables: &[Table]) -> Step {
     let mut items = json!({});
     let mut touched = vec![];
-    for table in tables {
-        if chance.one_in(3) {
-            continue;
-        }
+    for table in some(chance, tables) {
         let mut writes: Vec<Value> = vec![];
         let mut seen: Vec<Value> = vec![];
         for _ in 0..=chance.below(5) {
@@ -277,7 +310,7 @@ fn batch_write(chance: &mut Chance, tables: &[Table]) -> Step {
 fn transact_get(chance: &mut Chance, tables: &[Table]) -> Step {
     let mut gets: Vec<Value> = vec![];
     for _ in 0..=chance.below(4) {
-        let table = chance.pick(tables);
+        let table = chance.choose(tables);
         let mut get = json!({"TableName": table.name, "Key": values::key(chance, table)});
         projection(chance, table, &mut get, 30);
         gets.push(json!({"Get": get}));
@@ -291,7 +324,7 @@ fn transact_write(chance: &mut Chance, tables: &[Table]) -> Step {
     let mut writes: Vec<Value> = vec![];
     let mut touched: Vec<(String, Value)> = vec![];
     for _ in 0..=chance.below(4) {
-        let table = chance.pick(tables);
+        let table = chance.choose(tables);
         let mut part = json!({"TableName": table.name});
         let (kind, key) = match chance.below(4) {
             0 => {
@@ -321,7 +354,7 @@ fn transact_write(chance: &mut Chance, tables: &[Table]) -> Step {
             }
         };
         if chance.one_in(3) {
-            part["ReturnValuesOnConditionCheckFailure"] = (*chance.pick(&["ALL_OLD", "NONE"])).into();
+            part["ReturnValuesOnConditionCheckFailure"] = chance.pick(&["ALL_OLD", "NONE"]).into();
         }
         let target = (table.name.clone(), key);
         if !touched.contains(&target) || chance.one_in(20) {
@@ -333,7 +366,7 @@ fn transact_write(chance: &mut Chance, tables: &[Table]) -> Step {
     capacity(chance, &mut request);
     metrics(chance, &mut request);
     if chance.one_in(20) {
-        request["ClientRequestToken"] = (*chance.pick(&["one", "two"])).into();
+        request["ClientRequestToken"] = chance.pick(&["one", "two"]).into();
     }
     Step { touched, ..Step::once("TransactWriteItems", request) }
 }

@@ -43,14 +43,15 @@ impl Side for Dynoxide {
     fn ask(&self, operation: &str, request: &Value) -> Answer {
         macro_rules! call {
             ($method:ident, $request:ident) => {{
-                let request: actions::$method::$request =
-                    serde_json::from_value(request.clone()).map_err(|error| unread(operation, &error.to_string()))?;
+                let request: actions::$method::$request = serde_json::from_value(request.clone())
+                    .map_err(|error| unread(operation, &error.to_string()))?;
                 let response = self.0.$method(request).map_err(|error| refused(operation, &error))?;
                 Ok(serde_json::to_value(response).expect("dynoxide answers in JSON"))
             }};
         }
         match operation {
             "CreateTable" => call!(create_table, CreateTableRequest),
+            "DeleteTable" => call!(delete_table, DeleteTableRequest),
             "UpdateTable" => call!(update_table, UpdateTableRequest),
             "PutItem" => call!(put_item, PutItemRequest),
             "GetItem" => call!(get_item, GetItemRequest),

@@ -57,10 +57,6 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn projects_all(&self) -> bool {
-        self.projection["ProjectionType"] == "ALL"
-    }
-
     fn definition(&self) -> Value {
         json!({"IndexName": self.name, "KeySchema": self.keys.schema(), "Projection": self.projection})
     }
@@ -80,7 +76,7 @@ const CANDIDATES: [&str; 4] = ["g", "h", "i", "k"];
 impl Table {
     pub(crate) fn random(chance: &mut Chance, name: &str) -> Self {
         let mut attribute =
-            |name| KeyAttribute { name, kind: *chance.pick(&[Kind::S, Kind::S, Kind::N, Kind::B]) };
+            |name| KeyAttribute { name, kind: chance.pick(&[Kind::S, Kind::S, Kind::N, Kind::B]) };
         let partition = attribute("p");
         let sort = attribute("r");
         let candidates: Vec<KeyAttribute> = CANDIDATES.map(attribute).into();
@@ -92,8 +88,7 @@ impl Table {
             candidates,
         };
         if !table.keys.sort.is_empty() && chance.percent(40) {
-            let keys =
-                Keys { partition: vec![partition], sort: vec![*chance.pick(&table.candidates)] };
+            let keys = Keys { partition: vec![partition], sort: vec![chance.pick(&table.candidates)] };
             let projection = projection(chance);
             table.indexes.push(Index { name: "local".into(), local: true, keys, projection });
         }

@@ -47,8 +47,9 @@ impl<'a> Reader<'a> {
     }
 
     /// What the next value is; its text stays unread.
+    #[inline]
     pub(crate) fn kind(&mut self) -> Read<Kind> {
-        Ok(match self.peek()? {
+        Ok(match self.peek() {
             b'"' => Kind::String,
             b'{' => Kind::Map,
             b'[' => Kind::List,
@@ -64,8 +65,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a `null`, if one is next.
+    #[inline]
     pub(crate) fn null(&mut self) -> Read<bool> {
-        if self.peek()? != b'n' {
+        if self.peek() != b'n' {
             return Ok(false);
         }
         self.word("null")?;
@@ -75,7 +77,7 @@ impl<'a> Reader<'a> {
     /// The members of a map. Each is handed over with its name, and must be read or skipped.
     pub(crate) fn members(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Read<()>) -> Read<()> {
         self.byte(b'{')?;
-        if self.peek()? == b'}' {
+        if self.peek() == b'}' {
             self.at += 1;
             return Ok(());
         }
@@ -92,7 +94,7 @@ impl<'a> Reader<'a> {
     /// The elements of a list. Each must be read or skipped.
     pub(crate) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
         self.byte(b'[')?;
-        if self.peek()? == b']' {
+        if self.peek() == b']' {
             self.at += 1;
             return Ok(());
         }
@@ -104,6 +106,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn string(&mut self) -> Read<Cow<'a, str>> {
         self.byte(b'"')?;
         let start = self.at;
@@ -171,7 +174,7 @@ impl<'a> Reader<'a> {
 
     /// A number, as it is written.
     pub(crate) fn number(&mut self) -> Read<&'a str> {
-        self.peek()?;
+        self.peek();
         let start = self.at;
         self.at += usize::from(self.here() == Some(b'-'));
         let whole = self.digits()?;
@@ -203,7 +206,7 @@ impl<'a> Reader<'a> {
 
     /// `true` or `false`.
     pub(crate) fn boolean(&mut self) -> Read<bool> {
-        if self.peek()? == b't' {
+        if self.peek() == b't' {
             self.word("true")?;
             return Ok(true);
         }
@@ -224,7 +227,7 @@ impl<'a> Reader<'a> {
         let mut open: Vec<u8> = Vec::new();
         let mut deepest = 0;
         loop {
-            let first = self.peek()?;
+            let first = self.peek();
             match first {
                 b'"' => drop(self.string()?),
                 b'-' | b'0'..=b'9' => drop(self.number()?),
@@ -238,7 +241,7 @@ impl<'a> Reader<'a> {
                     if open.len() > JSON_DEPTH_MAX {
                         return Err(Refusal::Unreadable);
                     }
-                    if self.peek()? != first + 2 {
+                    if self.peek() != first + 2 {
                         if first == b'{' {
                             self.name()?;
                         }
@@ -269,15 +272,14 @@ impl<'a> Reader<'a> {
 
     /// Nothing but white space may follow.
     pub(crate) fn end(&mut self) -> Read<()> {
-        match self.peek() {
-            Ok(_) => Err(Refusal::Unreadable),
-            Err(_) => Ok(()),
-        }
+        self.peek();
+        if self.at == self.text.len() { Ok(()) } else { Err(Refusal::Unreadable) }
     }
 
     /// Reads what follows a member or element: a comma, or the bracket that closes them all.
+    #[inline]
     fn last(&mut self, close: u8) -> Read<bool> {
-        let byte = self.peek()?;
+        let byte = self.peek();
         self.at += 1;
         if byte == close {
             return Ok(true);
@@ -285,29 +287,32 @@ impl<'a> Reader<'a> {
         if byte == b',' { Ok(false) } else { Err(Refusal::Unreadable) }
     }
 
+    #[inline]
     fn byte(&mut self, expected: u8) -> Read<()> {
-        if self.peek()? != expected {
+        if self.peek() != expected {
             return Err(Refusal::Unreadable);
         }
         self.at += 1;
         Ok(())
     }
 
-    /// The next byte that is not white space, left unread.
-    fn peek(&mut self) -> Read<u8> {
+    /// The next byte that is not white space, left unread; zero, which no JSON has, when there is none.
+    #[inline]
+    fn peek(&mut self) -> u8 {
         loop {
             match self.here() {
                 Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
-                Some(byte) => return Ok(byte),
-                None => return Err(Refusal::Unreadable),
+                other => return other.unwrap_or(0),
             }
         }
     }
 
+    #[inline]
     fn here(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[inline]
     fn next(&mut self) -> Read<u8> {
         let byte = self.here().ok_or(Refusal::Unreadable)?;
         self.at += 1;

@@ -216,6 +216,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     Ok(Request::Query(Query {
         index: constraints::index_name(page.index)?,
         key_condition,
+        legacy_filter: filter_expression.is_none(),
         filter: filter_expression.or(filter),
         projection: projection.or(names),
         select: select(&page.select),

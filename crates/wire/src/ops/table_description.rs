@@ -46,8 +46,7 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &TableDescription) {
         }
         answer.boolean("DeletionProtectionEnabled", definition.deletion_protection);
         put_on_demand_limits(answer, definition.on_demand_limits);
-        let status = if table.status == TableStatus::Updating { "UPDATING" } else { "ACTIVE" };
-        put_warm_throughput(answer, provisioned(definition.billing), status);
+        put_warm_throughput(answer, provisioned(definition.billing), table_status(table.status));
     });
 }
 
@@ -131,7 +130,7 @@ fn put_index(out: &mut Vec<u8>, table: &TableDescription, index: &IndexDefinitio
         if index.kind == IndexKind::Global {
             put_on_demand_limits(answer, index.on_demand_limits);
             let throughput = provisioned(table.definition.billing).map(|_| index.throughput);
-            put_warm_throughput(answer, throughput, "ACTIVE");
+            put_warm_throughput(answer, throughput, index_status(state.status));
         }
     });
 }
@@ -264,7 +263,89 @@ fn date(days: i64) -> (i64, i64, i64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use larder_model::{IndexName, KeyAttribute, KeyType, TableName, Tags};
+
     use super::*;
+
+    fn key(partition: &str, sort: Option<&str>) -> KeySchema {
+        let attribute = |name: &str| KeyAttribute { name: name.to_owned(), kind: KeyType::S };
+        KeySchema { partition: vec![attribute(partition)], sort: sort.map(attribute).into_iter().collect() }
+    }
+
+    fn table(billing: Billing, indexes: Vec<IndexDefinition>) -> TableDescription {
+        let state = IndexDescription { status: IndexStatus::Active, item_count: 1, bytes: 10 };
+        TableDescription {
+            indexes: vec![state; indexes.len()],
+            definition: Arc::new(TableDefinition {
+                name: TableName::new("lunch").unwrap(),
+                attributes: vec![("pk".to_owned(), KeyType::S)],
+                key: key("pk", None),
+                indexes,
+                billing,
+                on_demand_limits: None,
+                stream: None,
+                encryption: None,
+                class: None,
+                deletion_protection: false,
+                tags: Tags::new(),
+            }),
+            status: TableStatus::Active,
+            id: [7; 16],
+            created: UnixTime::from_millis(1_700_000_000_050),
+            item_count: 2,
+            bytes: 30,
+            on_demand_since: None,
+            throughput_increased: None,
+            throughput_decreased: None,
+            decreases_today: 0,
+            stream_label: None,
+            class_changed: None,
+        }
+    }
+
+    fn check(table: &TableDescription, expected: &str) {
+        let mut out = Vec::new();
+        put_table(&mut out, table);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_plain_table_has_no_summaries() {
+        check(
+            &table(Billing::Provisioned(Throughput { read: 5, write: 6 }), Vec::new()),
+            r#"{"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"TableName":"lunch","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"TableStatus":"ACTIVE","CreationDateTime":1700000000.050,"ProvisionedThroughput":{"NumberOfDecreasesToday":0,"ReadCapacityUnits":5,"WriteCapacityUnits":6},"TableSizeBytes":30,"ItemCount":2,"TableArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch","TableId":"07070707-0707-0707-0707-070707070707","DeletionProtectionEnabled":false,"WarmThroughput":{"ReadUnitsPerSecond":5,"WriteUnitsPerSecond":6,"Status":"ACTIVE"}}"#,
+        );
+    }
+
+    #[test]
+    fn a_table_shows_all_it_has() {
+        let index = |name: &str, kind, key, projection| IndexDefinition {
+            name: IndexName::new(name).unwrap(),
+            kind,
+            key,
+            projection,
+            throughput: Throughput::default(),
+            on_demand_limits: None,
+        };
+        let local = index("by_day", IndexKind::Local, key("pk", Some("day")), Projection::KeysOnly);
+        let include = Projection::Include(vec!["a".to_owned()]);
+        let global = index("by_shop", IndexKind::Global, key("shop", None), include);
+        let mut full = table(Billing::OnDemand, vec![local, global]);
+        let definition = Arc::make_mut(&mut full.definition);
+        definition.stream = Some(StreamView::NewAndOldImages);
+        definition.encryption = Some(larder_model::Encryption { kms_key: Some("k".to_owned()) });
+        definition.class = Some(TableClass::Standard);
+        definition.on_demand_limits = Some(Throughput { read: 10, write: -1 });
+        full.stream_label = Some(UnixTime::from_millis(1_700_000_000_000));
+        full.on_demand_since = Some(UnixTime::from_seconds(1_700_000_000));
+        full.indexes[1].status = IndexStatus::Creating { backfilling: true };
+        check(
+            &full,
+            r#"{"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"TableName":"lunch","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"TableStatus":"ACTIVE","CreationDateTime":1700000000.050,"ProvisionedThroughput":{"NumberOfDecreasesToday":0,"ReadCapacityUnits":0,"WriteCapacityUnits":0},"TableSizeBytes":30,"ItemCount":2,"TableArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch","TableId":"07070707-0707-0707-0707-070707070707","BillingModeSummary":{"BillingMode":"PAY_PER_REQUEST","LastUpdateToPayPerRequestDateTime":1700000000.000},"LocalSecondaryIndexes":[{"IndexName":"by_day","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"day","KeyType":"RANGE"}],"Projection":{"ProjectionType":"KEYS_ONLY"},"IndexSizeBytes":10,"ItemCount":1,"IndexArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/index/by_day"}],"GlobalSecondaryIndexes":[{"IndexName":"by_shop","KeySchema":[{"AttributeName":"shop","KeyType":"HASH"}],"Projection":{"ProjectionType":"INCLUDE","NonKeyAttributes":["a"]},"IndexStatus":"CREATING","Backfilling":true,"ProvisionedThroughput":{"NumberOfDecreasesToday":0,"ReadCapacityUnits":0,"WriteCapacityUnits":0},"IndexSizeBytes":10,"ItemCount":1,"IndexArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/index/by_shop","WarmThroughput":{"ReadUnitsPerSecond":12000,"WriteUnitsPerSecond":4000,"Status":"CREATING"}}],"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"},"LatestStreamLabel":"2023-11-14T22:13:20.000","LatestStreamArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/stream/2023-11-14T22:13:20.000","SSEDescription":{"Status":"ENABLED","SSEType":"KMS","KMSMasterKeyArn":"arn:aws:kms:us-east-1:000000000000:key/k"},"TableClassSummary":{"TableClass":"STANDARD"},"DeletionProtectionEnabled":false,"OnDemandThroughput":{"MaxReadRequestUnits":10,"MaxWriteRequestUnits":-1},"WarmThroughput":{"ReadUnitsPerSecond":12000,"WriteUnitsPerSecond":4000,"Status":"ACTIVE"}}"#,
+        );
+    }
 
     #[test]
     fn a_stream_is_named_by_its_moment() {

@@ -49,15 +49,11 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
     }))
 }
 
-/// `set` is the answer to UpdateTimeToLive; its attribute is repeated even when expiry was switched off, which
-/// the engine tells as `Disabled`.
-pub(super) fn encode_update(out: &mut Vec<u8>, set: &TimeToLive) {
+pub(super) fn encode_update(out: &mut Vec<u8>, set: &UpdateTimeToLive) {
     object(out, |answer| {
         answer.object("TimeToLiveSpecification", |specification| {
-            specification.boolean("Enabled", matches!(set, TimeToLive::Enabled(_)));
-            if let TimeToLive::Enabled(attribute) = set {
-                specification.string("AttributeName", attribute);
-            }
+            specification.boolean("Enabled", set.enabled);
+            specification.string("AttributeName", &set.attribute);
         });
     });
 }

@@ -176,6 +176,9 @@ fn check_members<'a>(
         let rule = format!("Member must have length less than or equal to {TOKEN_MAX}");
         constraints.broken(token, "clientRequestToken", &rule);
     }
+    if let Some(token) = token.filter(|token| token.is_empty()) {
+        constraints.broken(token, "clientRequestToken", "Member must have length greater than or equal to 1");
+    }
     constraints.extend(capacity_error(units));
     constraints.extend(collection_metrics_error(metrics));
     constraints.finish()?;
