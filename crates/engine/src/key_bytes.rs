@@ -14,7 +14,7 @@ use larder_model::{AttributeValue, Number};
 
 /// Appends one part of a key. Only strings, numbers and bytes can be one; anything else adds nothing and
 /// gives `false`.
-pub(crate) fn put(out: &mut Vec<u8>, value: &AttributeValue) -> bool {
+pub fn put(out: &mut Vec<u8>, value: &AttributeValue) -> bool {
     match value {
         AttributeValue::S(text) => put_ended(out, text.as_bytes()),
         AttributeValue::B(bytes) => put_ended(out, bytes),
@@ -25,7 +25,7 @@ pub(crate) fn put(out: &mut Vec<u8>, value: &AttributeValue) -> bool {
 }
 
 /// Appends what every string or byte string with this beginning has first. `false` for other types.
-pub(crate) fn put_prefix(out: &mut Vec<u8>, value: &AttributeValue) -> bool {
+pub fn put_prefix(out: &mut Vec<u8>, value: &AttributeValue) -> bool {
     match value {
         AttributeValue::S(text) => put_escaped(out, text.as_bytes()),
         AttributeValue::B(bytes) => put_escaped(out, bytes),
@@ -35,7 +35,7 @@ pub(crate) fn put_prefix(out: &mut Vec<u8>, value: &AttributeValue) -> bool {
 }
 
 /// The first key after all that begin with `prefix`; `None` when there is no such key.
-pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut next = prefix[..=last].to_vec();
     next[last] += 1;

@@ -24,7 +24,13 @@ pub(crate) fn answer(side: &dyn Side, step: &Step) -> Answer {
         }
         Manner::IndexPages => {
             let pages = pages(side, step.operation, step.request.clone())?;
-            Ok(whole(pages, 0, step.request.get("Limit").is_some()))
+            let items = pages.iter().filter_map(|page| page.get("Items")?.as_array()).flatten();
+            let order: Value = items
+                .map(|item| step.order.iter().map(|name| item[*name].clone()).collect::<Value>())
+                .collect();
+            let mut whole = whole(pages, 0, step.request.get("Limit").is_some());
+            whole["Order"] = order;
+            Ok(whole)
         }
         Manner::Segments(segments) => {
             let mut all = vec![];

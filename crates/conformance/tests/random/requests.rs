@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::chance::Chance;
 use crate::expressions::{Writer, keys_of};
-use crate::tables::Table;
+use crate::tables::{Index, Table};
 use crate::values;
 
 /// How to put one request to a side.
@@ -26,14 +26,28 @@ pub(crate) struct Step {
     pub(crate) operation: &'static str,
     pub(crate) request: Value,
     pub(crate) manner: Manner,
+    /// The attributes that order the items of a query of an index.
+    pub(crate) order: Vec<&'static str>,
     /// Table and key of each item it may have changed.
     pub(crate) touched: Vec<(String, Value)>,
 }
 
 impl Step {
     fn once(operation: &'static str, request: Value) -> Self {
-        Self { operation, request, manner: Manner::Once, touched: vec![] }
+        Self { operation, request, manner: Manner::Once, order: vec![], touched: vec![] }
     }
+}
+
+/// Another transaction under the same token, if the step is one that can be cut.
+pub(crate) fn with_token_of(step: &Step) -> Option<Step> {
+    step.request.get("ClientRequestToken")?;
+    let mut other = step.clone();
+    let writes = other.request["TransactItems"].as_array_mut()?;
+    if writes.len() < 2 {
+        return None;
+    }
+    writes.pop();
+    Some(other)
 }
 
 /// The first puts, so that there is something to find.
@@ -76,7 +90,12 @@ pub(crate) fn change_indexes(chance: &mut Chance, table: &Table, number: usize) 
     (Step { manner: Manner::Settled, ..Step::once("UpdateTable", request) }, after)
 }
 
-fn key_in(table: &Table, item: &Value) -> Value {
+pub(crate) fn scan_index(table: &Table, index: &Index) -> Step {
+    let request = json!({"TableName": table.name, "IndexName": index.name});
+    Step { manner: Manner::Segments(0), ..Step::once("Scan", request) }
+}
+
+pub(crate) fn key_in(table: &Table, item: &Value) -> Value {
     let present = table.keys.all().filter_map(|key| Some((key.name.to_owned(), item.get(key.name)?.clone())));
     Value::Object(present.collect())
 }
@@ -191,7 +210,8 @@ fn query(chance: &mut Chance, table: &Table) -> Step {
         request["ExclusiveStartKey"] = start;
     }
     let manner = if index.is_some() { Manner::IndexPages } else { Manner::Pages };
-    Step { manner, ..Step::once("Query", request) }
+    let order = keys.sort.iter().map(|key| key.name).collect();
+    Step { manner, order, ..Step::once("Query", request) }
 }
 
 fn filter_and_projection(writer: &mut Writer<'_>, request: &mut Value) {
@@ -224,7 +244,7 @@ fn read(chance: &mut Chance, index: Option<(&str, bool)>, request: &mut Value) {
     }
 }
 
-fn start_key(chance: &mut Chance, table: &Table, index: Option<&crate::tables::Index>) -> Value {
+fn start_key(chance: &mut Chance, table: &Table, index: Option<&Index>) -> Value {
     let mut start = values::key(chance, table);
     for key in keys_of(table, index).all() {
         if !chance.one_in(20) {
@@ -365,8 +385,8 @@ fn transact_write(chance: &mut Chance, tables: &[Table]) -> Step {
     let mut request = json!({"TransactItems": writes});
     capacity(chance, &mut request);
     metrics(chance, &mut request);
-    if chance.one_in(20) {
-        request["ClientRequestToken"] = chance.pick(&["one", "two"]).into();
+    if chance.one_in(10) {
+        request["ClientRequestToken"] = format!("{:x}", chance.next()).into();
     }
     Step { touched, ..Step::once("TransactWriteItems", request) }
 }
