@@ -58,6 +58,7 @@ const FORMAT_VERSION: u8 = 1;
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Inner {
     store: Store,

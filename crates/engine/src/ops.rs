@@ -341,12 +341,7 @@ pub struct GetItemOutput {
 pub struct PutItem {
     pub table: TableName,
     pub item: Item,
-    pub condition: Option<Condition>,
-    /// `None` or `AllOld`.
-    pub return_values: ReturnValues,
-    pub return_old_on_failure: bool,
-    pub capacity: ReturnCapacity,
-    pub collection_metrics: bool,
+    pub options: WriteOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -355,19 +350,21 @@ pub struct UpdateItem {
     pub key: Item,
     /// Absent: the item is created if it is missing, and otherwise left as it is.
     pub update: Option<Update>,
-    pub condition: Option<Condition>,
-    pub return_values: ReturnValues,
-    pub return_old_on_failure: bool,
-    pub capacity: ReturnCapacity,
-    pub collection_metrics: bool,
+    pub options: WriteOptions,
 }
 
 #[derive(Clone, Debug)]
 pub struct DeleteItem {
     pub table: TableName,
     pub key: Item,
+    pub options: WriteOptions,
+}
+
+/// When a single write may happen, and what it is to answer.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
     pub condition: Option<Condition>,
-    /// `None` or `AllOld`.
+    /// PutItem and DeleteItem know `None` and `AllOld`.
     pub return_values: ReturnValues,
     pub return_old_on_failure: bool,
     pub capacity: ReturnCapacity,

@@ -127,21 +127,17 @@ impl Engine {
         if let Some(filter) = &request.filter {
             key_rules::check_condition(&table, Some(place.schema()), filter)?;
         }
-        let (mut from, to) = place.segment(request.segment.unwrap_or(Segment { index: 0, total: 1 }));
+        let segment = request.segment.unwrap_or(Segment { index: 0, total: 1 });
+        let (mut from, to) = place.segment(segment);
         if let Some(start) = &request.start {
             place.check_start(start)?;
             let key = place.entry_key(start)?;
             if key < from || key >= to {
-                return Err(Error::validation(
+                return Err(Error::validation(format!(
                     "The provided starting key is invalid: Invalid ExclusiveStartKey. Please use \
-                     ExclusiveStartKey with correct Segment. TotalSegments: "
-                        .to_owned()
-                        + &format!(
-                            "{} Segment: {}",
-                            request.segment.map_or(1, |segment| segment.total),
-                            request.segment.map_or(0, |segment| segment.index)
-                        ),
-                ));
+                     ExclusiveStartKey with correct Segment. TotalSegments: {} Segment: {}",
+                    segment.total, segment.index
+                )));
             }
             from = key;
         }

@@ -15,10 +15,10 @@ use larder_storage::{Batch, Ticket};
 use crate::capacity::{Meter, read_units};
 use crate::item_bytes::{self, StoredItem};
 use crate::ops::{
-    CollectionMetrics, TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems,
-    TransactWriteItemsOutput, UnitKind,
+    TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems, TransactWriteItemsOutput,
+    UnitKind,
 };
-use crate::write::{Action, Old, Write, check, collection_metrics, decide, stage};
+use crate::write::{Action, Collections, Old, Write, check, decide, note_collection, stage};
 use crate::{Engine, Error, key_rules, layout, read};
 
 /// A transaction doubles the units of the tables it touches.
@@ -38,7 +38,6 @@ impl Engine {
             let table = self.table(&get.table)?;
             reasons.push(match key_rules::check_key(&table, &get.key) {
                 Ok(()) => CancellationReason::NONE,
-                Err(fault) if fault.empty => return Err(fault.into()),
                 Err(fault) => invalid(fault.message),
             });
             tables.push(table);
@@ -93,11 +92,12 @@ impl Engine {
             let action = action(write.action);
             bytes += action.keyed().size();
             let checked = check(&table, &action, write.condition.as_ref());
+            // A key at fault is no item's, and so no other write's either.
+            keys.push(if checked.is_ok() { table.item_key(action.keyed())? } else { Vec::new() });
             reasons.push(match checked {
                 Ok(()) => CancellationReason::NONE,
                 Err(refusal) => reason(refusal)?,
             });
-            keys.push(table.item_key(action.keyed()).unwrap_or_default());
             targets.push((table, action, write.condition, write.return_old_on_failure));
         }
         check_distinct(&keys)?;
@@ -124,17 +124,14 @@ impl Engine {
         }
 
         let mut meter = Meter::new(capacity, Some(UnitKind::Write));
-        let mut metrics: Vec<(TableName, Vec<CollectionMetrics>)> = Vec::new();
+        let mut metrics = Collections::new();
         let mut reasons = Vec::new();
         let mut sizes = Vec::new();
         let mut batch = Batch::default();
         for ((table, action, condition, return_old_on_failure), key) in targets.into_iter().zip(keys.clone())
         {
-            if wants_metrics && let Some(found) = collection_metrics(&table, action.keyed()) {
-                match metrics.iter_mut().find(|(name, _)| name == table.name()) {
-                    Some((_, list)) => list.push(found),
-                    None => metrics.push((table.name().clone(), vec![found])),
-                }
+            if wants_metrics {
+                note_collection(&mut metrics, &table, action.keyed());
             }
             let old = self.store.latest(&key)?.map(Old::read).transpose()?;
             let changes = !matches!(action, Action::Check { .. });

@@ -7,6 +7,7 @@
 //! what was submitted, so a chain of writes to one item shares a sync like any others; should that sync fail,
 //! the store refuses all of them.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use larder_expr::{Condition, Update, touched};
@@ -23,7 +24,7 @@ use crate::key_rules::{self, KeyFault, PutKind};
 use crate::layout::TreeId;
 use crate::ops::{
     BatchWrite, BatchWriteItem, BatchWriteItemOutput, CollectionMetrics, DeleteItem, PutItem, ReturnValues,
-    Row, UpdateItem, WriteOutput,
+    Row, UpdateItem, WriteOptions, WriteOutput,
 };
 use crate::{Engine, Error, index, layout, ttl};
 
@@ -282,13 +283,25 @@ pub(crate) fn count(batch: &mut Batch, table: &Table, tree: TreeId, sizes: [Opti
 
 /// The size of the item collection a write belongs to, for tables with a local index. Larder's collections
 /// are not bounded, so it is an estimate below a gigabyte.
-pub(crate) fn collection_metrics(table: &Table, keyed: &Item) -> Option<CollectionMetrics> {
+fn collection_metrics(table: &Table, keyed: &Item) -> Option<CollectionMetrics> {
     let local = table.definition.indexes.iter().any(|index| index.kind == IndexKind::Local);
     let partition = &table.definition.key.partition.first()?.name;
     local.then(|| CollectionMetrics {
         key: keyed.get(partition).map(|value| (partition.as_str(), value.clone())).into_iter().collect(),
         gigabytes: [0.0, 1.0],
     })
+}
+
+/// Item collections that a request wrote to, each once.
+pub(crate) type Collections = Vec<(TableName, Vec<CollectionMetrics>)>;
+
+pub(crate) fn note_collection(noted: &mut Collections, table: &Table, keyed: &Item) {
+    let Some(found) = collection_metrics(table, keyed) else { return };
+    match noted.iter_mut().find(|(name, _)| name == table.name()) {
+        Some((_, list)) if list.iter().any(|known| known.key == found.key) => {}
+        Some((_, list)) => list.push(found),
+        None => noted.push((table.name().clone(), vec![found])),
+    }
 }
 
 /// Locks on items, by a hash of their keys: unrelated items seldom share one, and a shared one is held for
@@ -341,72 +354,50 @@ enum Submitted {
 
 impl Engine {
     pub async fn put_item(&self, request: PutItem) -> Result<WriteOutput, Error> {
-        let PutItem {
-            table,
-            item,
-            condition,
-            return_values,
-            return_old_on_failure,
-            capacity,
-            collection_metrics,
-        } = request;
-        if item.size() > ITEM_BYTES_MAX {
+        if request.item.size() > ITEM_BYTES_MAX {
             return Err(Error::validation("Item size has exceeded the maximum allowed size"));
         }
-        let write = Write { action: Action::Put(item), condition: condition.as_ref(), return_old_on_failure };
-        let submitted = self.submit_one(&table, write, Meter::new(capacity, None), collection_metrics)?;
-        finish(submitted, return_values).await
+        self.write(&request.table, Action::Put(request.item), request.options).await
     }
 
     pub async fn update_item(&self, request: UpdateItem) -> Result<WriteOutput, Error> {
-        let UpdateItem {
-            table,
-            key,
-            update,
-            condition,
-            return_values,
-            return_old_on_failure,
-            capacity,
-            collection_metrics,
-        } = request;
-        let action = Action::Update { key, update };
-        let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
-        let submitted = self.submit_one(&table, write, Meter::new(capacity, None), collection_metrics)?;
-        finish(submitted, return_values).await
+        let UpdateItem { table, key, update, options } = request;
+        self.write(&table, Action::Update { key, update }, options).await
     }
 
     pub async fn delete_item(&self, request: DeleteItem) -> Result<WriteOutput, Error> {
-        let DeleteItem {
-            table,
-            key,
-            condition,
-            return_values,
-            return_old_on_failure,
-            capacity,
-            collection_metrics,
-        } = request;
-        let action = Action::Delete { key };
-        let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
-        let submitted = self.submit_one(&table, write, Meter::new(capacity, None), collection_metrics)?;
-        finish(submitted, return_values).await
+        self.write(&request.table, Action::Delete { key: request.key }, request.options).await
+    }
+
+    async fn write(
+        &self,
+        table: &TableName,
+        action: Action,
+        options: WriteOptions,
+    ) -> Result<WriteOutput, Error> {
+        let return_values = options.return_values;
+        finish(self.submit_one(table, action, &options)?, return_values).await
     }
 
     fn submit_one(
         &self,
         table: &TableName,
-        write: Write<'_>,
-        mut meter: Meter,
-        metrics: bool,
+        action: Action,
+        options: &WriteOptions,
     ) -> Result<Submitted, Error> {
         let catalog = self.catalog()?;
         let table = catalog.table(table)?;
-        check(table, &write.action, write.condition)?;
-        let key = table.item_key(write.action.keyed())?;
-        let metrics = if metrics { collection_metrics(table, write.action.keyed()) } else { None };
+        let condition = options.condition.as_ref();
+        check(table, &action, condition)?;
+        let key = table.item_key(action.keyed())?;
+        let mut meter = Meter::new(options.capacity, None);
+        let metrics =
+            if options.collection_metrics { collection_metrics(table, action.keyed()) } else { None };
 
         let seen = catalog.generation;
         let lock = self.locks.lock(&key);
         let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+        let write = Write { action, condition, return_old_on_failure: options.return_old_on_failure };
         let change = match decide(table, key.clone(), old, write) {
             Ok(change) => Box::new(change),
             Err(refusal) => {
@@ -449,7 +440,7 @@ impl Engine {
         tables: Vec<(TableName, Vec<BatchWrite>)>,
         wants_metrics: bool,
         meter: &mut Meter,
-        metrics: &mut Vec<(TableName, Vec<CollectionMetrics>)>,
+        metrics: &mut Collections,
     ) -> Result<Ticket, Error> {
         let mut total = 0;
         for write in tables.iter().flat_map(|(_, writes)| writes) {
@@ -469,21 +460,12 @@ impl Engine {
 
         let catalog = self.catalog()?;
         let writes = batch_targets(&catalog, tables)?;
-        let mut keys: Vec<&[u8]> = writes.iter().map(|(_, key, _)| key.as_slice()).collect();
-        keys.sort_unstable();
-        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Error::validation("Provided list of item keys contains duplicates"));
-        }
-
         let seen = catalog.generation;
-        let locks = self.locks.lock_all(keys.into_iter());
+        let locks = self.locks.lock_all(writes.iter().map(|(_, key, _)| key.as_slice()));
         let mut batch = Batch::default();
         for (table, key, action) in writes {
-            if wants_metrics && let Some(found) = collection_metrics(&table, action.keyed()) {
-                match metrics.iter_mut().find(|(name, _)| name == table.name()) {
-                    Some((_, list)) => list.push(found),
-                    None => metrics.push((table.name().clone(), vec![found])),
-                }
+            if wants_metrics {
+                note_collection(metrics, &table, action.keyed());
             }
             let old = self.store.latest(&key)?.map(Old::read).transpose()?;
             let write = Write { action, condition: None, return_old_on_failure: false };
@@ -501,6 +483,7 @@ type Target = (std::sync::Arc<Table>, Vec<u8>, Action);
 
 fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<BatchWrite>)>) -> Result<Vec<Target>, Error> {
     let mut targets = Vec::new();
+    let mut keys = HashSet::new();
     for (name, writes) in tables {
         let table = catalog.table(&name)?;
         for write in writes {
@@ -510,6 +493,9 @@ fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<BatchWrite>)>) -
             };
             action.check(table, PutKind::Batch)?;
             let key = table.item_key(action.keyed())?;
+            if !keys.insert(key.clone()) {
+                return Err(Error::validation("Provided list of item keys contains duplicates"));
+            }
             targets.push((table.clone(), key, action));
         }
     }

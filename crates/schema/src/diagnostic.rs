@@ -37,7 +37,7 @@ impl Diagnostic {
         Self {
             code,
             severity: explain::rule(code).map_or(Severity::Error, |rule| rule.severity),
-            message: message.into(),
+            message: with_articles(message.into()),
             span,
             label: String::new(),
             others: Vec::new(),
@@ -57,7 +57,7 @@ impl Diagnostic {
     }
 
     pub(crate) fn note(mut self, text: impl Into<String>) -> Self {
-        self.notes.push(text.into());
+        self.notes.push(with_articles(text.into()));
         self
     }
 
@@ -80,6 +80,13 @@ impl Diagnostic {
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
+}
+
+/// Messages are put together from the names of types, and three of those begin with a vowel.
+fn with_articles(text: String) -> String {
+    ["int", "instant", "epoch"]
+        .iter()
+        .fold(text, |text, word| text.replace(&format!(" a {word}"), &format!(" an {word}")))
 }
 
 /// Whether a diagnostic is shown with terminal colours.
@@ -177,13 +184,7 @@ pub(crate) fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
 /// Letters to insert, drop, change or swap to get from one word to the other.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for j in 0..=b.len() {
-        rows[0][j] = j;
-    }
+    let mut rows: Vec<Vec<usize>> = (0..=a.len()).map(|i| (i..=i + b.len()).collect()).collect();
     for i in 1..=a.len() {
         for j in 1..=b.len() {
             let change = usize::from(a[i - 1] != b[j - 1]);
@@ -204,9 +205,12 @@ mod tests {
     #[test]
     fn a_slip_of_the_pen_is_recognised() {
         let known = ["string", "instant", "decimal"];
-        for (written, expected) in
-            [("strng", Some("string")), ("isntant", Some("instant")), ("bool", None), ("Decimal", Some("decimal"))]
-        {
+        for (written, expected) in [
+            ("strng", Some("string")),
+            ("isntant", Some("instant")),
+            ("bool", None),
+            ("Decimal", Some("decimal")),
+        ] {
             assert_eq!(closest(written, &known), expected, "{written}");
         }
     }

@@ -22,7 +22,8 @@ pub(crate) fn parse_file(file: u32, text: &str) -> (Tree, Vec<Diagnostic>) {
         return (Tree::default(), vec![problem]);
     }
     let (all, mut diagnostics) = tokens(file, text);
-    let mut parser = Parser { text, tokens: significant(text, &all, &mut diagnostics), at: 0, depth: 0, diagnostics };
+    let mut parser =
+        Parser { text, tokens: significant(text, &all, &mut diagnostics), at: 0, depth: 0, diagnostics };
     let items = parser.file();
     let mut diagnostics = parser.diagnostics;
     diagnostics.sort_by_key(|diagnostic| diagnostic.span);
@@ -140,7 +141,8 @@ impl Parser<'_> {
             "type" if next_is_word => Item::Type(self.type_item(docs)?),
             "source" if next_is_word => {
                 let name = self.name("a name")?;
-                let settings = if self.peek() == TokenKind::Mark("{") { self.settings_block()? } else { vec![] };
+                let settings =
+                    if self.peek() == TokenKind::Mark("{") { self.settings_block()? } else { vec![] };
                 Item::Source { name, settings, docs }
             }
             "table" if next_is_word => Item::Table(self.table(docs)?),
@@ -165,7 +167,8 @@ impl Parser<'_> {
         let kind = self.name("a type")?;
         self.mark("=", "`=` and a default")?;
         let default = self.literal()?;
-        let variable = if self.word("from") { Some(self.name("the name of an environment variable")?) } else { None };
+        let variable =
+            if self.word("from") { Some(self.name("the name of an environment variable")?) } else { None };
         let unit = if variable.is_some() && self.word("in") { Some(self.name("a unit")?) } else { None };
         Some(Param { name, kind, default, variable, unit, docs })
     }
@@ -358,7 +361,10 @@ impl Parser<'_> {
             "key" => {
                 let key = self.key(word.span)?;
                 if entity.key.is_some() {
-                    self.report(Diagnostic::new("L0202", key.span, "this entity has two keys").help("keep one of them"));
+                    self.report(
+                        Diagnostic::new("L0202", key.span, "this entity has two keys")
+                            .help("keep one of them"),
+                    );
                 } else {
                     entity.key = Some(key);
                 }
@@ -428,7 +434,17 @@ impl Parser<'_> {
             self.unexpected("`:` and a type, or `=` and an expression");
             return None;
         }
-        Some(Data { role, name, stored_as, kind, checks, equation, on_create, docs, span: start.to(self.before()) })
+        Some(Data {
+            role,
+            name,
+            stored_as,
+            kind,
+            checks,
+            equation,
+            on_create,
+            docs,
+            span: start.to(self.before()),
+        })
     }
 
     fn type_ref(&mut self) -> Option<TypeRef> {
@@ -499,7 +515,8 @@ impl Parser<'_> {
             }
             _ => {
                 let known = [
-                    "match", "in", "len", "positive", "nonempty", "lower", "upper", "secret", "default", "valid",
+                    "match", "in", "len", "positive", "nonempty", "lower", "upper", "secret", "default",
+                    "valid",
                 ];
                 self.report(
                     Diagnostic::new("L0205", start, format!("there is no check called `{word}`"))
@@ -526,7 +543,10 @@ impl Parser<'_> {
         let to = if self.at_literal() { Some(self.literal()?) } else { None };
         let span = start.to(self.before());
         if inclusive && to.is_none() {
-            self.report(Diagnostic::new("L0003", span, "`..=` needs an end").help("write `0..` for a range without one"));
+            self.report(
+                Diagnostic::new("L0003", span, "`..=` needs an end")
+                    .help("write `0..` for a range without one"),
+            );
             return None;
         }
         Some(Range { from, to, inclusive, span })
@@ -550,13 +570,32 @@ impl Parser<'_> {
                         let mut diagnostic = Diagnostic::new("L0006", start.to(span), problem)
                             .note("durations are in ms, s, m, h, d, w; sizes in B, KB, MB, GB, TB; money starts with $")
                             .note("a KB has 1024 bytes, as DynamoDB counts");
-                        let unit: String =
-                            text.trim_start_matches(|c: char| c.is_ascii_digit() || "_.$".contains(c)).to_owned();
+                        let unit: String = text
+                            .trim_start_matches(|c: char| c.is_ascii_digit() || "_.$".contains(c))
+                            .to_owned();
                         let units = [
-                            ("sec", "s"), ("secs", "s"), ("second", "s"), ("seconds", "s"), ("min", "m"),
-                            ("mins", "m"), ("minutes", "m"), ("hour", "h"), ("hours", "h"), ("hr", "h"),
-                            ("day", "d"), ("days", "d"), ("D", "d"), ("H", "h"), ("week", "w"), ("weeks", "w"),
-                            ("kb", "KB"), ("kB", "KB"), ("mb", "MB"), ("gb", "GB"), ("b", "B"), ("KiB", "KB"),
+                            ("sec", "s"),
+                            ("secs", "s"),
+                            ("second", "s"),
+                            ("seconds", "s"),
+                            ("min", "m"),
+                            ("mins", "m"),
+                            ("minutes", "m"),
+                            ("hour", "h"),
+                            ("hours", "h"),
+                            ("hr", "h"),
+                            ("day", "d"),
+                            ("days", "d"),
+                            ("D", "d"),
+                            ("H", "h"),
+                            ("week", "w"),
+                            ("weeks", "w"),
+                            ("kb", "KB"),
+                            ("kB", "KB"),
+                            ("mb", "MB"),
+                            ("gb", "GB"),
+                            ("b", "B"),
+                            ("KiB", "KB"),
                         ];
                         if let Some((_, right)) = units.iter().find(|(wrong, _)| *wrong == unit) {
                             let number = &text[..text.len() - unit.len()];
@@ -978,7 +1017,8 @@ impl Parser<'_> {
     fn too_deep(&mut self) {
         let span = self.span();
         self.report(
-            Diagnostic::new("L0005", span, "this is nested too deeply").help("give a part of it a name with `let` or `type`"),
+            Diagnostic::new("L0005", span, "this is nested too deeply")
+                .help("give a part of it a name with `let` or `type`"),
         );
     }
 
@@ -996,7 +1036,9 @@ impl Parser<'_> {
 
     fn unclosed<T>(&mut self, open: Span) -> Option<T> {
         self.report(
-            Diagnostic::new("L0004", open, "this block is never closed").label("opened here").help("add a `}`"),
+            Diagnostic::new("L0004", open, "this block is never closed")
+                .label("opened here")
+                .help("add a `}`"),
         );
         None
     }
@@ -1041,10 +1083,7 @@ impl Parser<'_> {
     /// The same within a type, where a comma ends a statement too.
     fn recover_in_list(&mut self) {
         self.depth = 0;
-        while !matches!(
-            self.peek(),
-            TokenKind::End | TokenKind::Newline | TokenKind::Mark("}" | ",")
-        ) {
+        while !matches!(self.peek(), TokenKind::End | TokenKind::Newline | TokenKind::Mark("}" | ",")) {
             self.step();
         }
     }
@@ -1072,7 +1111,9 @@ fn number_literal(text: &str, negative: bool) -> Result<LiteralKind, String> {
     match unit {
         "" => Ok(LiteralKind::Number(format!("{sign}{number}"))),
         "%" if !negative => Ok(LiteralKind::Percent(number.to_owned())),
-        "ms" | "s" | "m" | "h" | "d" | "w" if negative => Err(format!("`-{text}`: a duration is not negative")),
+        "ms" | "s" | "m" | "h" | "d" | "w" if negative => {
+            Err(format!("`-{text}`: a duration is not negative"))
+        }
         "ms" => scaled(1.0, "a duration").map(LiteralKind::Duration),
         "s" => scaled(1e3, "a duration").map(LiteralKind::Duration),
         "m" => scaled(60e3, "a duration").map(LiteralKind::Duration),
@@ -1096,7 +1137,8 @@ fn template_parts(raw: &str, span: Span) -> Result<Vec<TemplatePart>, Box<Diagno
         end: span.start + 1 + u32::try_from(to).unwrap_or(0),
         ..span
     };
-    let wrong = |from: usize, to: usize, message: &str| Box::new(Diagnostic::new("L0007", at(from, to), message));
+    let wrong =
+        |from: usize, to: usize, message: &str| Box::new(Diagnostic::new("L0007", at(from, to), message));
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut chars = inner.char_indices();
@@ -1116,7 +1158,8 @@ fn template_parts(raw: &str, span: Span) -> Result<Vec<TemplatePart>, Box<Diagno
             },
             '}' => {
                 return Err(Box::new(
-                    wrong(start, start + 1, "this `}` closes no hole").help("write `\\}` for the character itself"),
+                    wrong(start, start + 1, "this `}` closes no hole")
+                        .help("write `\\}` for the character itself"),
                 ));
             }
             '{' => {
@@ -1128,7 +1171,8 @@ fn template_parts(raw: &str, span: Span) -> Result<Vec<TemplatePart>, Box<Diagno
                 };
                 let end = start + length;
                 let hole = &inner[start + 1..end];
-                let (name, format) = hole.split_once(':').map_or((hole, None), |(name, format)| (name, Some(format)));
+                let (name, format) =
+                    hole.split_once(':').map_or((hole, None), |(name, format)| (name, Some(format)));
                 let named = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                     && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
                 if !named {

@@ -282,8 +282,10 @@ pub enum Encryption {
 /// What happens to a table that the schema no longer names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDelete {
-    #[default]
+    /// It stays, protected, until somebody says otherwise.
     Retain,
+    /// It may go, once that has been shown and confirmed.
+    #[default]
     Delete,
 }
 
@@ -391,7 +393,9 @@ pub enum Type {
     Bool,
     Bytes,
     Json,
-    Uuid { v4: bool },
+    Uuid {
+        v4: bool,
+    },
     Url,
     Date,
     Datetime,
@@ -421,8 +425,8 @@ pub enum Precision {
 
 impl Type {
     pub const NAMES: [&str; 15] = [
-        "string", "int", "float", "decimal", "bool", "bytes", "json", "uuid", "url", "date", "datetime", "duration",
-        "instant", "sequence", "epoch",
+        "string", "int", "float", "decimal", "bool", "bytes", "json", "uuid", "url", "date", "datetime",
+        "duration", "instant", "sequence", "epoch",
     ];
 
     /// The type of a key that holds it, if a key can.
@@ -435,7 +439,9 @@ impl Type {
             | Self::Datetime
             | Self::Instant(_)
             | Self::Choice(_) => Some(KeyType::S),
-            Self::Int | Self::Float | Self::Decimal | Self::Duration | Self::Sequence | Self::Epoch => Some(KeyType::N),
+            Self::Int | Self::Float | Self::Decimal | Self::Duration | Self::Sequence | Self::Epoch => {
+                Some(KeyType::N)
+            }
             Self::Bytes => Some(KeyType::B),
             Self::Bool | Self::Json | Self::List(_) | Self::Named(_) | Self::Zoned => None,
         }
@@ -929,7 +935,9 @@ pub struct TableSetup {
 pub enum EnvironmentError {
     #[error("{variable} is `{value}`, which is not a {wanted}")]
     Value { param: String, variable: String, value: String, wanted: String },
-    #[error("table `{table}` would be called `{name}`: a table's name is 3 to 255 characters of a-z, A-Z, 0-9, `_`, `.` and `-`")]
+    #[error(
+        "table `{table}` would be called `{name}`: a table's name is 3 to 255 characters of a-z, A-Z, 0-9, `_`, `.` and `-`"
+    )]
     TableName { table: String, name: String },
 }
 

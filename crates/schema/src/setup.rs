@@ -71,13 +71,18 @@ impl Schema {
     }
 
     /// What the store calls a table in this environment.
-    pub fn table_name(&self, table: &Table, environment: &Environment) -> Result<TableName, EnvironmentError> {
+    pub fn table_name(
+        &self,
+        table: &Table,
+        environment: &Environment,
+    ) -> Result<TableName, EnvironmentError> {
         let mut name = self.expand(&table.stored_name, environment)?;
         let says_version = table.stored_name.0.contains(&ParamPart::Param("version".into()));
         if let Some(version) = self.version.filter(|version| version.number > 1 && !says_version) {
             name = format!("{name}-v{}", version.number);
         }
-        TableName::new(name.clone()).map_err(|_| EnvironmentError::TableName { table: table.name.clone(), name })
+        TableName::new(name.clone())
+            .map_err(|_| EnvironmentError::TableName { table: table.name.clone(), name })
     }
 
     /// A text with its params filled in.

@@ -102,14 +102,16 @@ impl Shape {
 
     pub fn accepts(&self, text: &str) -> bool {
         let length = text.chars().count();
-        length >= self.min && self.max.is_none_or(|max| length <= max) && text.chars().all(|c| self.chars.contains(c))
+        length >= self.min
+            && self.max.is_none_or(|max| length <= max)
+            && text.chars().all(|c| self.chars.contains(c))
     }
 }
 
 /// What a regular expression matches, roughly.
 #[derive(Clone, Debug)]
-pub struct Pattern {
-    pub shape: Shape,
+pub(crate) struct Pattern {
+    pub(crate) shape: Shape,
     /// The set at each position, when all matches have one length.
     places: Option<Vec<CharSet>>,
     /// Whether `places` says exactly what matches.
@@ -118,7 +120,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// Reads the common part of regular expressions. What it does not know may be anything.
-    pub fn of(regex: &str) -> Self {
+    pub(crate) fn of(regex: &str) -> Self {
         let chars: Vec<char> = regex.chars().collect();
         let mut reader = RegexReader { chars: &chars, at: 0, depth: 0 };
         match reader.alternatives() {
@@ -140,7 +142,7 @@ impl Pattern {
     }
 
     /// Whether everything the other matches is certainly matched by this one.
-    pub fn covers(&self, other: &Self) -> bool {
+    pub(crate) fn covers(&self, other: &Self) -> bool {
         match (&self.places, &other.places) {
             (Some(mine), Some(theirs)) => {
                 self.exact
@@ -168,7 +170,9 @@ impl Pattern {
 
     fn or(self, other: Self) -> Self {
         let places = match (self.places, other.places) {
-            (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(&b).map(|(a, b)| a.union(b)).collect()),
+            (Some(a), Some(b)) if a.len() == b.len() => {
+                Some(a.iter().zip(&b).map(|(a, b)| a.union(b)).collect())
+            }
             _ => None,
         };
         // Two alternatives that differ in one place only are still said exactly; this does not look.
@@ -186,9 +190,9 @@ impl Pattern {
 
     fn repeated(self, min: usize, max: Option<usize>) -> Self {
         let places = match max {
-            Some(max) if max == min && max.saturating_mul(self.shape.min) <= 4096 => self.places.map(|places| {
-                std::iter::repeat_n(places, max).flatten().collect()
-            }),
+            Some(max) if max == min && max.saturating_mul(self.shape.min) <= 4096 => {
+                self.places.map(|places| std::iter::repeat_n(places, max).flatten().collect())
+            }
             _ => None,
         };
         Self {
@@ -295,7 +299,9 @@ impl RegexReader<'_> {
                 ']' if !first => break,
                 '[' => return None,
                 '\\' => set = set.union(&self.escape()?),
-                c if self.peek() == Some('-') && self.chars.get(self.at + 1).is_some_and(|next| *next != ']') => {
+                c if self.peek() == Some('-')
+                    && self.chars.get(self.at + 1).is_some_and(|next| *next != ']') =>
+                {
                     self.at += 1;
                     let to = self.peek()?;
                     self.at += 1;
@@ -341,7 +347,10 @@ impl RegexReader<'_> {
 }
 
 fn word_chars() -> CharSet {
-    CharSet::digits().union(&CharSet::range('a', 'z')).union(&CharSet::range('A', 'Z')).union(&CharSet::of("_"))
+    CharSet::digits()
+        .union(&CharSet::range('a', 'z'))
+        .union(&CharSet::range('A', 'Z'))
+        .union(&CharSet::of("_"))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub enum TokenKind {
     Text,
     /// Between slashes.
     Regex,
-    /// Punctuation: one of [`PUNCTUATION`].
+    /// Punctuation, as written.
     Mark(&'static str),
     /// `// …`
     Comment,
@@ -37,8 +37,8 @@ pub enum TokenKind {
 
 /// Longest first.
 const PUNCTUATION: [&str; 25] = [
-    "..=", "->", "..", "<=", ">=", "==", "!=", "{", "}", "[", "]", "(", ")", ":", "=", ",", "|", "/", ".", "<",
-    ">", "?", "-", "+", "*",
+    "..=", "->", "..", "<=", ">=", "==", "!=", "{", "}", "[", "]", "(", ")", ":", "=", ",", "|", "/", ".",
+    "<", ">", "?", "-", "+", "*",
 ];
 
 /// The tokens of a file, comments and line ends included, and [`TokenKind::End`] last.
@@ -78,7 +78,9 @@ impl Lexer<'_> {
             self.string(rest);
         } else if first.is_ascii_alphabetic() || first == '_' {
             self.take(TokenKind::Word, word_length(rest));
-        } else if first.is_ascii_digit() || (first == '$' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
+        } else if first.is_ascii_digit()
+            || (first == '$' && rest[1..].starts_with(|c: char| c.is_ascii_digit()))
+        {
             self.take(TokenKind::Number, number_length(rest));
         } else if let Some(mark) = PUNCTUATION.iter().find(|mark| rest.starts_with(**mark)) {
             self.take(TokenKind::Mark(mark), mark.len());
@@ -145,7 +147,10 @@ fn word_length(rest: &str) -> usize {
 fn number_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let digits = |from: usize| {
-        bytes[from..].iter().position(|b| !(b.is_ascii_digit() || *b == b'_')).map_or(bytes.len(), |n| from + n)
+        bytes[from..]
+            .iter()
+            .position(|b| !(b.is_ascii_digit() || *b == b'_'))
+            .map_or(bytes.len(), |n| from + n)
     };
     let mut end = digits(usize::from(bytes[0] == b'$'));
     if bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(u8::is_ascii_digit) {
@@ -180,7 +185,8 @@ mod tests {
 
     fn check(text: &str, expected: &[&str]) {
         let (tokens, _) = tokens(0, text);
-        let found: Vec<&str> = tokens.iter().map(|t| &text[t.span.range()]).filter(|t| !t.trim().is_empty()).collect();
+        let found: Vec<&str> =
+            tokens.iter().map(|t| &text[t.span.range()]).filter(|t| !t.trim().is_empty()).collect();
         assert_eq!(found, expected, "{text}");
     }
 

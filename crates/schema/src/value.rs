@@ -97,33 +97,39 @@ impl Value {
     pub fn to_attribute(&self, kind: &Type) -> Option<AttributeValue> {
         Some(match (kind, self) {
             (Type::Json, Self::Raw(value)) => value.clone(),
-            (Type::Instant(precision), value) => AttributeValue::S(instant_text(value.as_instant()?, *precision)),
+            (Type::Instant(precision), value) => {
+                AttributeValue::S(instant_text(value.as_instant()?, *precision))
+            }
             (Type::Epoch, Self::Number(number)) => AttributeValue::N(*number),
             (Type::Epoch, value) => AttributeValue::from(value.as_instant()?.as_second()),
             (Type::Date, Self::Date(date)) => AttributeValue::S(date.to_string()),
             (Type::Datetime, Self::Datetime(datetime)) => AttributeValue::S(datetime.to_string()),
             (Type::Duration, Self::Duration(duration)) => AttributeValue::N(duration_number(*duration)),
-            (Type::Int | Type::Decimal | Type::Sequence | Type::Float, Self::Number(number)) => AttributeValue::N(*number),
+            (Type::Int | Type::Decimal | Type::Sequence | Type::Float, Self::Number(number)) => {
+                AttributeValue::N(*number)
+            }
             (Type::Float, Self::Float(float)) => AttributeValue::N(float_number(*float)?),
             (Type::Bool, Self::Bool(value)) => AttributeValue::Bool(*value),
             (Type::Bytes, Self::Bytes(bytes)) => AttributeValue::B(bytes.clone()),
             (Type::String | Type::Uuid { .. } | Type::Url | Type::Choice(_), Self::Text(text)) => {
                 AttributeValue::S(text.clone())
             }
-            (Type::List(inner), Self::List(values)) => {
-                AttributeValue::L(values.iter().map(|value| value.to_attribute(&inner.kind)).collect::<Option<_>>()?)
-            }
+            (Type::List(inner), Self::List(values)) => AttributeValue::L(
+                values.iter().map(|value| value.to_attribute(&inner.kind)).collect::<Option<_>>()?,
+            ),
             _ => return None,
         })
     }
 
     /// Reads a stored value. `None` when it does not have the form of the type. The fields of a named type
-    /// are known to the schema alone: see `Schema::types`.
+    /// are known to the schema alone: see [`crate::Schema::decode`].
     pub fn from_attribute(kind: &Type, stored: &AttributeValue) -> Option<Self> {
         Some(match (kind, stored) {
             (Type::Json | Type::Named(_), value) => Self::Raw(value.clone()),
             (Type::Instant(_), AttributeValue::S(text)) => Self::Instant(text.parse().ok()?),
-            (Type::Epoch, AttributeValue::N(number)) => Self::Instant(Timestamp::from_second(number.to_i64()?).ok()?),
+            (Type::Epoch, AttributeValue::N(number)) => {
+                Self::Instant(Timestamp::from_second(number.to_i64()?).ok()?)
+            }
             (Type::Date, AttributeValue::S(text)) => Self::Date(text.parse().ok()?),
             (Type::Datetime, AttributeValue::S(text)) => Self::Datetime(text.parse().ok()?),
             (Type::Duration, AttributeValue::N(number)) => {
@@ -167,5 +173,5 @@ pub(crate) fn float_number(float: f64) -> Option<Number> {
 
 pub(crate) fn duration_number(duration: SignedDuration) -> Number {
     let nanos = duration.as_millis();
-    format!("{}e-3", nanos).parse().unwrap_or_else(|_| Number::from(duration.as_secs()))
+    format!("{nanos}e-3").parse().unwrap_or_else(|_| Number::from(duration.as_secs()))
 }

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use larder_engine::ops::{
-    BatchWrite, BatchWriteItem, DeleteItem, DeleteTable, PutItem, ReturnCapacity, ReturnValues,
-    TransactAction, TransactWrite, TransactWriteItems, UpdateItem,
+    BatchWrite, BatchWriteItem, DeleteItem, DeleteTable, PutItem, ReturnCapacity, TransactAction,
+    TransactWrite, TransactWriteItems, UpdateItem, WriteOptions,
 };
 use larder_engine::{Engine, Error};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue, Update};
@@ -186,35 +186,20 @@ fn work(engine: &Engine, now: UnixTime, ttl_delay: Duration) -> Result<Answer, S
 fn single(engine: &Engine, write: &Write) -> Result<(), Error> {
     let table = write.place.table();
     let condition = write.condition.as_ref().map(Requires::condition);
+    let options = WriteOptions { condition, ..WriteOptions::default() };
     let written = match &write.action {
-        Action::Put(attributes) => block_on(engine.put_item(PutItem {
-            table,
-            item: write.item(attributes),
-            condition,
-            return_values: ReturnValues::None,
-            return_old_on_failure: false,
-            capacity: ReturnCapacity::None,
-            collection_metrics: false,
-        })),
+        Action::Put(attributes) => {
+            block_on(engine.put_item(PutItem { table, item: write.item(attributes), options }))
+        }
         Action::Count(_) | Action::Paint(_) | Action::Check => block_on(engine.update_item(UpdateItem {
             table,
             key: write.key.attributes(),
             update: write.action.update(),
-            condition,
-            return_values: ReturnValues::None,
-            return_old_on_failure: false,
-            capacity: ReturnCapacity::None,
-            collection_metrics: false,
+            options,
         })),
-        Action::Delete => block_on(engine.delete_item(DeleteItem {
-            table,
-            key: write.key.attributes(),
-            condition,
-            return_values: ReturnValues::None,
-            return_old_on_failure: false,
-            capacity: ReturnCapacity::None,
-            collection_metrics: false,
-        })),
+        Action::Delete => {
+            block_on(engine.delete_item(DeleteItem { table, key: write.key.attributes(), options }))
+        }
     };
     written.map(drop)
 }

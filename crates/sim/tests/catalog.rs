@@ -9,8 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_engine::ops::{
-    DeleteItem, DeleteTable, DescribeTable, IndexStatus, PutItem, ReturnCapacity, ReturnValues,
-    TableDescription,
+    DeleteItem, DeleteTable, DescribeTable, IndexStatus, PutItem, TableDescription, WriteOptions,
 };
 use larder_engine::{Engine, Error};
 use larder_model::{Item, UnixTime};
@@ -66,15 +65,7 @@ impl Fixture {
         let mut item: Item = Key(partition.to_owned(), 1).attributes();
         item.insert(GROUP, "g");
         item.insert(RANK, 1);
-        let put = PutItem {
-            table: place.table(),
-            item,
-            condition: None,
-            return_values: ReturnValues::None,
-            return_old_on_failure: false,
-            capacity: ReturnCapacity::None,
-            collection_metrics: false,
-        };
+        let put = PutItem { table: place.table(), item, options: WriteOptions::default() };
         self.engine.put_item(put).await.map(drop)
     }
 
@@ -181,11 +172,7 @@ fn an_index_whose_addition_failed_leaves_nothing_behind() {
     let delete = DeleteItem {
         table: Place::Main.table(),
         key: Key("since".to_owned(), 1).attributes(),
-        condition: None,
-        return_values: ReturnValues::None,
-        return_old_on_failure: false,
-        capacity: ReturnCapacity::None,
-        collection_metrics: false,
+        options: WriteOptions::default(),
     };
     block_on(fixture.engine.delete_item(delete)).unwrap();
     block_on(fixture.engine.update_table(add_extra_index(), BEGINNING)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use larder_engine::ops::{ReturnCapacity, ReturnValues, Select};
+use larder_engine::ops::{ReturnCapacity, ReturnValues, Select, WriteOptions};
 use larder_expr::{Condition, Scope, legacy};
 use larder_model::{Item, TableName};
 
@@ -267,8 +267,10 @@ impl<'a> SingleWrite<'a> {
         Ok(self.condition.as_deref().map(|text| scope.condition(text)).transpose()?)
     }
 
-    pub(crate) fn into_tail(self) -> Read<Tail> {
-        Ok(Tail {
+    /// What the engine is told, once all is checked: the table, and how to write to it.
+    pub(crate) fn into_options(self, condition: Option<Condition>) -> Read<(TableName, WriteOptions)> {
+        let options = WriteOptions {
+            condition,
             return_values: match self.return_values.as_deref() {
                 Some("ALL_OLD") => ReturnValues::AllOld,
                 Some("UPDATED_OLD") => ReturnValues::UpdatedOld,
@@ -279,19 +281,9 @@ impl<'a> SingleWrite<'a> {
             return_old_on_failure: self.on_failure.as_deref() == Some("ALL_OLD"),
             capacity: capacity(&self.capacity),
             collection_metrics: self.collection_metrics.as_deref() == Some("SIZE"),
-            table: constraints::table_name(self.table)?,
-        })
+        };
+        Ok((constraints::table_name(self.table)?, options))
     }
-}
-
-/// What is left of a [`SingleWrite`] once it is checked.
-#[derive(Debug)]
-pub(crate) struct Tail {
-    pub(crate) table: TableName,
-    pub(crate) return_values: ReturnValues,
-    pub(crate) return_old_on_failure: bool,
-    pub(crate) capacity: ReturnCapacity,
-    pub(crate) collection_metrics: bool,
 }
 
 /// Refuses an item that is larger than any table takes.

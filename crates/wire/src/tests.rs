@@ -287,7 +287,7 @@ fn return_values_suit_the_operation() {
     else {
         panic!("an UpdateItem")
     };
-    assert_eq!(update.return_values, ReturnValues::UpdatedNew);
+    assert_eq!(update.options.return_values, ReturnValues::UpdatedNew);
     assert!(update.update.is_none());
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use larder_engine::Engine;
 use larder_engine::ops::{
     BatchWrite, BatchWriteItem, CreateTable, GetItem, KeyElement, KeyRole, NewIndex, ProjectionKind,
-    ProjectionSpecification, PutItem, Query, Request as Operation, Response, ReturnCapacity, ReturnValues,
+    ProjectionSpecification, PutItem, Query, Request as Operation, Response, ReturnCapacity, WriteOptions,
 };
 use larder_expr::Scope;
 use larder_model::AttributeValue::{Bool, L, N, S};
@@ -96,15 +96,9 @@ impl Embedded for Larder {
                 let capacity = ReturnCapacity::None;
                 Operation::GetItem(GetItem { table, key, projection: None, consistent: false, capacity })
             }
-            Request::Put(sample) => Operation::PutItem(PutItem {
-                table,
-                item: item(sample)?,
-                condition: None,
-                return_values: ReturnValues::None,
-                return_old_on_failure: false,
-                capacity: ReturnCapacity::None,
-                collection_metrics: false,
-            }),
+            Request::Put(sample) => {
+                Operation::PutItem(PutItem { table, item: item(sample)?, options: WriteOptions::default() })
+            }
             Request::Query { partition } => {
                 let values = BTreeMap::from([(":p".to_owned(), S(workload::partition_key(partition)))]);
                 let key_condition = Scope::new(None, Some(values))?.key_condition("pk = :p")?;

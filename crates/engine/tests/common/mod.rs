@@ -77,28 +77,12 @@ pub(crate) fn change_indexes(engine: &Engine, change: IndexChange) {
 }
 
 pub(crate) fn put(engine: &Engine, item: Item) -> Result<WriteOutput, Error> {
-    block_on(engine.put_item(PutItem {
-        table: name("data"),
-        item,
-        condition: None,
-        return_values: ReturnValues::None,
-        return_old_on_failure: false,
-        capacity: ReturnCapacity::None,
-        collection_metrics: false,
-    }))
+    block_on(engine.put_item(PutItem { table: name("data"), item, options: WriteOptions::default() }))
 }
 
 pub(crate) fn delete(engine: &Engine, key: Item) {
-    block_on(engine.delete_item(DeleteItem {
-        table: name("data"),
-        key,
-        condition: None,
-        return_values: ReturnValues::None,
-        return_old_on_failure: false,
-        capacity: ReturnCapacity::None,
-        collection_metrics: false,
-    }))
-    .unwrap();
+    block_on(engine.delete_item(DeleteItem { table: name("data"), key, options: WriteOptions::default() }))
+        .unwrap();
 }
 
 pub(crate) fn get(engine: &Engine, key: Item) -> Option<Item> {

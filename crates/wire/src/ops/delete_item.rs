@@ -33,14 +33,6 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     let expected = write.expected(rules)?;
     scope.finish()?;
 
-    let tail = write.into_tail()?;
-    Ok(Request::DeleteItem(DeleteItem {
-        table: tail.table,
-        key: key.item.unwrap_or_default(),
-        condition: condition.or(expected),
-        return_values: tail.return_values,
-        return_old_on_failure: tail.return_old_on_failure,
-        capacity: tail.capacity,
-        collection_metrics: tail.collection_metrics,
-    }))
+    let (table, options) = write.into_options(condition.or(expected))?;
+    Ok(Request::DeleteItem(DeleteItem { table, key: key.item.unwrap_or_default(), options }))
 }

@@ -37,14 +37,6 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     check_size(&item)?;
     scope.finish()?;
 
-    let tail = write.into_tail()?;
-    Ok(Request::PutItem(PutItem {
-        table: tail.table,
-        item,
-        condition: condition.or(expected),
-        return_values: tail.return_values,
-        return_old_on_failure: tail.return_old_on_failure,
-        capacity: tail.capacity,
-        collection_metrics: tail.collection_metrics,
-    }))
+    let (table, options) = write.into_options(condition.or(expected))?;
+    Ok(Request::PutItem(PutItem { table, item, options }))
 }

@@ -1,6 +1,6 @@
 //! TransactGetItems.
 
-use larder_engine::ops::{Request, TransactGet, TransactGetItems, TransactGetItemsOutput};
+use larder_engine::ops::{Request, Row, TransactGet, TransactGetItems, TransactGetItemsOutput};
 use larder_model::ApiError;
 use larder_model::limits::TRANSACTION_ITEMS_MAX;
 
@@ -148,6 +148,8 @@ pub(super) fn encode(out: &mut Vec<u8>, output: &TransactGetItemsOutput) -> Resu
     object(out, |answer| {
         try_list(answer.member("Responses"), &output.items, |out, item| {
             object(out, |answer| match item {
+                // A projection that finds nothing is answered like an item that is not there.
+                Some(Row::Built(item)) if item.is_empty() => Ok(()),
                 Some(item) => put_row(answer.member("Item"), item),
                 None => Ok(()),
             })

@@ -57,16 +57,12 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     let condition = write.condition(&mut scope)?;
     scope.finish()?;
 
-    let tail = write.into_tail()?;
+    let (table, options) = write.into_options(condition.or(expected))?;
     Ok(Request::UpdateItem(UpdateItem {
-        table: tail.table,
+        table,
         key: key.item.unwrap_or_default(),
         update: update.or(attribute_updates),
-        condition: condition.or(expected),
-        return_values: tail.return_values,
-        return_old_on_failure: tail.return_old_on_failure,
-        capacity: tail.capacity,
-        collection_metrics: tail.collection_metrics,
+        options,
     }))
 }
 

@@ -1,0 +1,269 @@
+//! Records against their types: stored form and back, and every check that a value breaks.
+//!
+//! Maps carry stored names, so that an expression, a check and an item speak of one thing. What an open type
+//! does not know is kept as it is.
+
+use std::collections::BTreeMap;
+
+use larder_model::{AttributeValue, Item, Number};
+
+use crate::schema::{Checks, Entity, Field, Fields, Schema, Type};
+use crate::value::{Value, float_number};
+
+/// A check that a value breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {rule}, and it is {value}")]
+pub struct Violation {
+    /// `Menu.lunches[2].price`
+    pub path: String,
+    /// What must hold: `must be positive`.
+    pub rule: String,
+    /// What it is. A secret is not shown.
+    pub value: String,
+}
+
+impl Schema {
+    /// The form of a value in a store. `None` when it is not of the type.
+    pub fn encode(&self, kind: &Type, value: &Value) -> Option<AttributeValue> {
+        match (kind, value) {
+            (Type::Named(_), Value::Raw(stored)) => Some(stored.clone()),
+            (Type::Named(name), Value::Map(map)) => {
+                let definition = self.type_definition(name)?;
+                let mut item = Item::new();
+                for (name, value) in map {
+                    match definition.fields.iter().find(|field| field.attribute == *name) {
+                        Some(field) => drop(item.insert(name.clone(), self.encode(&field.kind, value)?)),
+                        None => match value {
+                            Value::Raw(stored) => drop(item.insert(name.clone(), stored.clone())),
+                            _ => return None,
+                        },
+                    }
+                }
+                Some(AttributeValue::M(item))
+            }
+            (Type::List(inner), Value::List(values)) => {
+                let values = values.iter().map(|value| self.encode(&inner.kind, value));
+                Some(AttributeValue::L(values.collect::<Option<_>>()?))
+            }
+            _ => value.to_attribute(kind),
+        }
+    }
+
+    /// Reads a stored value. `None` when it does not have the form of the type.
+    pub fn decode(&self, kind: &Type, stored: &AttributeValue) -> Option<Value> {
+        match (kind, stored) {
+            (Type::Named(name), AttributeValue::M(item)) => {
+                let definition = self.type_definition(name)?;
+                let mut map = BTreeMap::new();
+                for (name, stored) in item {
+                    let value = match definition.fields.iter().find(|field| field.attribute == *name) {
+                        Some(field) => self.decode(&field.kind, stored)?,
+                        None => Value::Raw(stored.clone()),
+                    };
+                    map.insert(name.clone(), value);
+                }
+                Some(Value::Map(map))
+            }
+            (Type::Named(_), _) => None,
+            (Type::List(inner), AttributeValue::L(values)) => {
+                let values = values.iter().map(|stored| self.decode(&inner.kind, stored));
+                Some(Value::List(values.collect::<Option<_>>()?))
+            }
+            _ => Value::from_attribute(kind, stored),
+        }
+    }
+
+    /// Everything that is wrong with a record: what is missing, of another type, or breaks a check.
+    pub fn violations(&self, entity: &Entity, fields: &Fields) -> Vec<Violation> {
+        let mut found = Vec::new();
+        for field in entity.fields.iter().filter(|field| field.is_given()) {
+            let path = format!("{}.{}", entity.name, field.name);
+            self.check_field(field, fields.get(&field.name), &path, &mut found);
+        }
+        for name in fields.keys().filter(|name| entity.field(name).is_none()) {
+            found.push(Violation {
+                path: format!("{}.{name}", entity.name),
+                rule: "there is no such field".to_owned(),
+                value: "given".to_owned(),
+            });
+        }
+        found
+    }
+
+    fn check_field(&self, field: &Field, value: Option<&Value>, path: &str, found: &mut Vec<Violation>) {
+        match value {
+            // The first free number is taken when none is given.
+            None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
+            None => found.push(Violation {
+                path: path.to_owned(),
+                rule: "is required".to_owned(),
+                value: "missing".to_owned(),
+            }),
+            Some(value) => {
+                self.check_value(&field.kind, &field.checks, value, path, found);
+            }
+        }
+    }
+
+    fn check_value(
+        &self,
+        kind: &Type,
+        checks: &Checks,
+        value: &Value,
+        path: &str,
+        found: &mut Vec<Violation>,
+    ) {
+        let mut broken = |rule: String| {
+            let value = if checks.secret { "a secret".to_owned() } else { shown(value) };
+            found.push(Violation { path: path.to_owned(), rule, value });
+        };
+        if !is_of(kind, value) {
+            return broken(format!("must be of type {kind}"));
+        }
+        for rule in broken_checks(checks, value) {
+            broken(rule);
+        }
+        match (kind, value) {
+            (Type::List(inner), Value::List(values)) => {
+                for (at, value) in values.iter().enumerate() {
+                    self.check_value(&inner.kind, &Checks::default(), value, &format!("{path}[{at}]"), found);
+                }
+            }
+            (Type::Named(name), Value::Map(map)) => {
+                let Some(definition) = self.type_definition(name) else { return };
+                for field in &definition.fields {
+                    self.check_field(
+                        field,
+                        map.get(&field.attribute),
+                        &format!("{path}.{}", field.name),
+                        found,
+                    );
+                }
+                for name in map.keys().filter(|_| !definition.open) {
+                    if !definition.fields.iter().any(|field| field.attribute == *name) {
+                        found.push(Violation {
+                            path: format!("{path}.{name}"),
+                            rule: "there is no such field".to_owned(),
+                            value: "given".to_owned(),
+                        });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a value has the form of a type, its members aside.
+fn is_of(kind: &Type, value: &Value) -> bool {
+    match (kind, value) {
+        (Type::String, Value::Text(_))
+        | (Type::Float, Value::Float(_) | Value::Number(_))
+        | (Type::Decimal, Value::Number(_))
+        | (Type::Bool, Value::Bool(_))
+        | (Type::Bytes, Value::Bytes(_))
+        | (Type::Json, _)
+        | (Type::Date, Value::Date(_))
+        | (Type::Datetime, Value::Datetime(_))
+        | (Type::Duration, Value::Duration(_))
+        | (Type::Instant(_) | Type::Epoch, Value::Instant(_))
+        | (Type::List(_), Value::List(_))
+        | (Type::Named(_), Value::Map(_))
+        | (Type::Zoned, Value::Zoned(_)) => !matches!(value, Value::Float(float) if !float.is_finite()),
+        (Type::Int | Type::Sequence, Value::Number(number)) => number.to_i64().is_some(),
+        (Type::Uuid { v4 }, Value::Text(text)) => is_uuid(text, *v4),
+        (Type::Url, Value::Text(text)) => is_url(text),
+        (Type::Choice(choices), Value::Text(text)) => choices.contains(text),
+        _ => false,
+    }
+}
+
+fn is_uuid(text: &str, v4: bool) -> bool {
+    let bytes = text.as_bytes();
+    let formed = bytes.len() == 36
+        && bytes.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
+        });
+    formed && (!v4 || (bytes[14] == b'4' && matches!(bytes[19], b'8' | b'9' | b'a' | b'b')))
+}
+
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    !rest.is_empty()
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+fn broken_checks(checks: &Checks, value: &Value) -> Vec<String> {
+    let mut broken = Vec::new();
+    let number: Option<Number> = match value {
+        Value::Number(number) => Some(*number),
+        Value::Float(float) => float_number(*float),
+        Value::Duration(duration) => Some(crate::value::duration_number(*duration)),
+        Value::Instant(instant) => Some(instant.as_second().into()),
+        _ => None,
+    };
+    if let (Some(range), Some(number)) = (&checks.range, &number)
+        && !range.contains(number)
+    {
+        let end = |end: Option<Number>| end.map_or(String::new(), |end| end.to_string());
+        let dots = if range.max_included { "..=" } else { ".." };
+        broken.push(format!("must be in {}{dots}{}", end(range.min), end(range.max)));
+    }
+    if checks.positive && number.is_some_and(|number| number <= Number::from(0)) {
+        broken.push("must be positive".to_owned());
+    }
+    let length = match value {
+        Value::Text(text) => Some(text.chars().count()),
+        Value::List(list) => Some(list.len()),
+        Value::Bytes(bytes) => Some(bytes.len()),
+        _ => None,
+    };
+    if checks.nonempty && length == Some(0) {
+        broken.push("must not be empty".to_owned());
+    }
+    if let (Some((min, max)), Some(length)) = (checks.len, length)
+        && (length < min || max.is_some_and(|max| length > max))
+    {
+        let max = max.map_or(String::new(), |max| format!("={max}"));
+        broken.push(format!("must have a length in {min}..{max}"));
+    }
+    if let Value::Text(text) = value {
+        if checks.lower && text.to_lowercase() != *text {
+            broken.push("must be in lower case".to_owned());
+        }
+        if checks.upper && text.to_uppercase() != *text {
+            broken.push("must be in upper case".to_owned());
+        }
+        if let Some(pattern) = &checks.pattern {
+            let matches =
+                regex_lite::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(text));
+            if !matches {
+                broken.push(format!("must match /{pattern}/"));
+            }
+        }
+    }
+    broken
+}
+
+/// A value in a message: short, and on one line.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) if text.chars().count() <= 60 => format!("{text:?}"),
+        Value::Text(text) => format!("a text of {} bytes", text.len()),
+        Value::Number(number) => number.to_string(),
+        Value::Float(float) => float.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Instant(instant) => instant.to_string(),
+        Value::Zoned(zoned) => zoned.to_string(),
+        Value::Date(date) => date.to_string(),
+        Value::Datetime(datetime) => datetime.to_string(),
+        Value::Duration(duration) => format!("{duration}"),
+        Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        Value::List(list) => format!("a list of {}", list.len()),
+        Value::Map(_) => "a map".to_owned(),
+        Value::Raw(_) => "a document".to_owned(),
+    }
+}
