@@ -3,6 +3,7 @@
 //! A diagnostic points at one place and may point at others. Its notes say the cause, its helps say what to
 //! write instead. Rendering is a function of the diagnostic and the files; nothing is read again.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::explain;
@@ -68,7 +69,9 @@ impl Diagnostic {
 
     /// Adds "did you mean" when a known name is close to what was written.
     pub(crate) fn did_you_mean<'a>(self, written: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
+        let mut known: Vec<&str> = known.into_iter().collect();
+        let mut seen = BTreeSet::new();
+        known.retain(|name| seen.insert(*name));
         match closest(written, &known) {
             Some(name) => self.help(format!("did you mean `{name}`?")),
             None if known.is_empty() => self,

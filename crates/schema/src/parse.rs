@@ -480,6 +480,7 @@ impl Parser<'_> {
 
     /// `Some(None)` when there is no further check.
     fn check(&mut self) -> Option<Option<Check>> {
+        self.skip_unknown_checks();
         if self.peek() != TokenKind::Word {
             return Some(None);
         }
@@ -513,19 +514,21 @@ impl Parser<'_> {
                 }
                 CheckKind::Valid { lasts, from: self.name("a field")? }
             }
-            _ => {
-                let known = [
-                    "match", "in", "len", "positive", "nonempty", "lower", "upper", "secret", "default",
-                    "valid",
-                ];
-                self.report(
-                    Diagnostic::new("L0205", start, format!("there is no check called `{word}`"))
-                        .did_you_mean(&word, known),
-                );
-                return None;
-            }
+            _ => return Some(None),
         };
         Some(Some(Check { kind, span: start.to(self.before()) }))
+    }
+
+    /// Reports words that are no checks. The field stands without them, so that nothing else seems wrong.
+    fn skip_unknown_checks(&mut self) {
+        const KNOWN: [&str; 10] =
+            ["match", "in", "len", "positive", "nonempty", "lower", "upper", "secret", "default", "valid"];
+        while self.peek() == TokenKind::Word && !KNOWN.contains(&self.current_text()) {
+            let word = self.current_text().to_owned();
+            let unknown = Diagnostic::new("L0205", self.span(), format!("there is no check called `{word}`"));
+            self.report(unknown.did_you_mean(&word, KNOWN));
+            self.step();
+        }
     }
 
     fn range(&mut self) -> Option<Range> {

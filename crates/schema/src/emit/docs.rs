@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use larder_model::limits::{READ_UNIT_BYTES, WRITE_UNIT_BYTES};
 
-use crate::equation::duration_source;
+use crate::equation::{Expr, duration_source};
 use crate::schema::*;
-use crate::symbols::{key_example, ttl_text};
+use crate::symbols::key_example;
 
 /// The documentation of a schema, as Markdown.
 pub fn docs(schema: &Schema) -> String {
     let mut out = String::new();
+    let _ = writeln!(out, "<!-- Written by `larder docs`. Change the schema instead. -->\n");
     let _ = writeln!(out, "# {}\n", schema.system);
     paragraph(&mut out, &schema.docs);
     overview(&mut out, schema);
@@ -47,14 +48,25 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
+/// A table. A column that says nothing in any row is left out.
 fn rows(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
-    let _ = writeln!(out, "| {} |", head.join(" | "));
-    let _ = writeln!(out, "|{}|", vec!["---"; head.len()].join("|"));
+    let told = |column: usize| {
+        rows.iter().any(|row| row.get(column).is_some_and(|text| !text.is_empty() && text != "-"))
+    };
+    let columns: Vec<usize> = (0..head.len()).filter(|column| told(*column)).collect();
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    out.push_str(&line(columns.iter().map(|column| head[*column].to_owned()).collect()));
+    let _ = writeln!(out, "|{}|", vec!["---"; columns.len()].join("|"));
     for row in rows {
-        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
-        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        out.push_str(&line(columns.iter().map(|column| cell(&row[*column])).collect()));
     }
     out.push('\n');
+}
+
+/// `a Race`, `an Export`.
+fn one(name: &str) -> String {
+    let vowel = name.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']);
+    format!("{} {name}", if vowel { "an" } else { "a" })
 }
 
 fn stored_name(text: &ParamText) -> String {
@@ -89,7 +101,7 @@ fn overview(out: &mut String, schema: &Schema) {
             .iter()
             .map(|param| {
                 let unit = param.unit.map_or(String::new(), |unit| format!(", in {}", unit.name()));
-                let default = crate::equation::Expr::Literal(param.default.clone()).source();
+                let default = Expr::Literal(param.default.clone()).source();
                 vec![
                     format!("`{}`", param.name),
                     param.kind.name().to_owned(),
@@ -103,7 +115,7 @@ fn overview(out: &mut String, schema: &Schema) {
     }
     if let Some(version) = schema.version {
         let keep = version.keep_millis.map_or(String::new(), |keep| {
-            format!(" Tables of the version before are kept for {}.", spelled(keep))
+            format!(" Tables of the one before are kept for {} after a change of version.", spelled(keep))
         });
         let _ = writeln!(out, "This is version {}.{keep}\n", version.number);
     }
@@ -158,7 +170,7 @@ fn table(out: &mut String, schema: &Schema, table: &Table) {
         head.push(&sort.attribute);
     }
     head.extend(["example", "lives"]);
-    let list: Vec<Vec<String>> = table.entities.iter().map(|entity| key_row(table, entity)).collect();
+    let list: Vec<Vec<String>> = table.entities.iter().map(|entity| key_row(schema, table, entity)).collect();
     rows(out, &head, &list);
 
     for entity in &table.entities {
@@ -175,27 +187,42 @@ fn table(out: &mut String, schema: &Schema, table: &Table) {
     access(out, schema, table);
 }
 
-fn key_row(table: &Table, entity: &Entity) -> Vec<String> {
+fn key_row(schema: &Schema, table: &Table, entity: &Entity) -> Vec<String> {
     let text = |source: &KeySource| match source {
         KeySource::Template(template) => format!("`{}`", template.source()),
         KeySource::Field(name) => match entity.field(name).and_then(|field| field.equation.as_ref()) {
-            Some(crate::equation::Expr::Template(template)) => format!("`{}`", template.source()),
+            Some(Expr::Template(template)) => format!("`{}`", template.source()),
             _ => entity.field(name).map_or_else(|| name.clone(), |field| format!("{}", field.kind)),
         },
     };
     let mut row = vec![entity.name.clone(), text(&entity.partition)];
-    let mut example = key_example(entity, &entity.partition);
+    let mut example = self::example(entity, &entity.partition);
     if let (Some(_), Some(sort)) = (&table.sort, &entity.sort) {
         row.push(text(sort));
-        example = format!("{example}` / `{}", key_example(entity, sort));
+        example = format!("{example}` / `{}", self::example(entity, sort));
     }
     row.push(format!("`{example}`"));
     row.push(match &entity.ttl {
         None => "for ever".to_owned(),
         Some(Ttl::After { millis }) => spelled(*millis),
-        Some(other) => ttl_text(other),
+        Some(Ttl::Param(name)) => {
+            let default = schema.param(name).map(|param| Expr::Literal(param.default.clone()).source());
+            format!("`{name}`{}", default.map_or(String::new(), |default| format!(", {default} by default")))
+        }
+        Some(Ttl::Value(moment)) => format!("until `{}`", moment.source()),
     });
     row
+}
+
+fn example(entity: &Entity, source: &KeySource) -> String {
+    let field = match source {
+        KeySource::Field(name) => entity.field(name),
+        KeySource::Template(_) => None,
+    };
+    match field.map(|field| &field.kind) {
+        Some(Type::Uuid { .. }) => "7f9c24e8-3b12-4c1e-9f0a-52d7b6c0e1a4".to_owned(),
+        _ => key_example(entity, source),
+    }
 }
 
 fn index_row(index: &Index) -> Vec<String> {
@@ -233,7 +260,8 @@ fn entity(out: &mut String, schema: &Schema, table: &Table, entity: &Entity) {
     if let (Some(ttl), Some(lives)) = (&table.ttl, &entity.ttl) {
         let lives = match lives {
             Ttl::After { millis } => format!("{} after the write", spelled(*millis)),
-            other => ttl_text(other),
+            Ttl::Param(name) => format!("`{name}` after the write"),
+            Ttl::Value(moment) => format!("`{}`", moment.source()),
         };
         own.push(vec![
             format!("`{}`", ttl.attribute),
@@ -272,23 +300,30 @@ fn entity(out: &mut String, schema: &Schema, table: &Table, entity: &Entity) {
 fn fields(out: &mut String, fields: &[Field], first: Option<Vec<Vec<String>>>) {
     let mut list = first.unwrap_or_default();
     for field in fields.iter().filter(|field| field.is_stored()) {
-        let mut about = Vec::new();
-        if !field.docs.is_empty() {
-            about.push(field.docs.join(" "));
-        }
+        let mut facts = Vec::new();
         if let Some(equation) = &field.equation {
-            let once = if field.on_create { ", once" } else { "" };
-            about.push(format!("computed: `{}`{once}", equation.source()));
+            facts.push(match (equation.source().as_str(), field.on_create) {
+                ("now", true) => "the moment it was made".to_owned(),
+                ("now", false) => "the moment of the write".to_owned(),
+                (source, true) => format!("computed once: `{source}`"),
+                (source, false) => format!("computed: `{source}`"),
+            });
         }
         let checks = check_list(field);
         if !checks.is_empty() {
-            about.push(checks.trim_start_matches(", ").to_owned());
+            facts.push(checks.trim_start_matches(", ").to_owned());
         }
+        let facts = facts.join("; ");
+        let about = match (field.docs.join(" "), facts.is_empty()) {
+            (docs, _) if docs.is_empty() => facts,
+            (docs, true) => docs,
+            (docs, false) => format!("{docs} ({facts})"),
+        };
         list.push(vec![
             format!("`{}`", field.attribute),
             format!("{} ({})", field.kind, field.kind.stored_type()),
             if field.optional { "no" } else { "yes" }.to_owned(),
-            about.join("; "),
+            about,
         ]);
     }
     rows(out, &["attribute", "type", "always", ""], &list);
@@ -332,7 +367,7 @@ fn check_list(field: &Field) -> String {
         }
     }
     if let Some(default) = &checks.default {
-        add(format!("`{}` when not given", crate::equation::Expr::Literal(default.clone()).source()));
+        add(format!("`{}` when not given", Expr::Literal(default.clone()).source()));
     }
     if let Some((millis, from)) = &checks.valid {
         add(format!("absent for readers {} after `{from}`", spelled(*millis)));
@@ -504,7 +539,7 @@ fn access(out: &mut String, schema: &Schema, table: &Table) {
                 })
             })
             .count();
-        list.push(vec![format!("store a {}", entity.name), "PutItem".into(), writes(filled)]);
+        list.push(vec![format!("store {}", one(&entity.name)), "PutItem".into(), writes(filled)]);
     }
     for collection in &table.collections {
         list.push(vec![
@@ -513,7 +548,7 @@ fn access(out: &mut String, schema: &Schema, table: &Table) {
             "½ RU for 4 KB".into(),
         ]);
         list.push(vec![
-            format!("store a {}", collection.name),
+            format!("store {}", one(&collection.name)),
             "TransactWriteItems".into(),
             "2 WU for 1 KB of each item".into(),
         ]);
@@ -573,7 +608,7 @@ fn access(out: &mut String, schema: &Schema, table: &Table) {
                 || "½ RU for every 4 KB of the table".to_owned(),
                 |stored| format!("{} RU", half(stored.div_ceil(READ_UNIT_BYTES as u64))),
             );
-            list.push(vec![format!("all {} that match a pattern", entity.name), "Scan".into(), cost]);
+            list.push(vec![format!("every {} that matches a pattern", entity.name), "Scan".into(), cost]);
         }
     }
     rows(out, &["question", "operation", "cost"], &list);

@@ -1,0 +1,111 @@
+//! `larder plan`: what the schemas say against what is deployed.
+//!
+//! It looks and changes nothing: not even a store's directory is made.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use larder::provision::{self, Desired, Plan as Planned};
+use larder::store::{Error, STORE_VARIABLE};
+use larder::{Address, Store};
+use larder_schema::EnvironmentError;
+use tokio::runtime::{self, Runtime};
+
+use crate::{project, terminal};
+
+/// Show what `larder apply` would do, and do nothing
+///
+/// Marks: + create, ~ change, - destroy, ! cannot be, = is left alone. Nothing is destroyed without
+/// --allow-destroy, and what is to be retained not even then.
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    target: Target,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which schemas, and which store.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The schemas [default: those in schemas/ or here]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where the tables are: a directory, memory:, dynamodb: (AWS) or dynamodb:http://HOST:PORT
+    #[arg(long, env = STORE_VARIABLE, value_name = "STORE", default_value_t = Address::default())]
+    store: Address,
+}
+
+impl Plan {
+    pub(crate) fn run(self) -> Result<ExitCode, String> {
+        show(&self.target, self.json)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Plans and prints the plan.
+pub(crate) fn show(target: &Target, json: bool) -> Result<Planned, String> {
+    let desired = target.desired()?;
+    let plan = runtime()?.block_on(async {
+        let store = Store::look(&target.store).await?;
+        provision::plan(&desired, &store).await
+    });
+    let plan = plan.map_err(|error| target.advise(&error))?;
+    let text = if json { format!("{:#}\n", plan.to_json()) } else { plan.to_string() };
+    terminal::print(&text)?;
+    Ok(plan)
+}
+
+pub(crate) fn runtime() -> Result<Runtime, String> {
+    let built = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    built.map_err(|error| format!("cannot start its threads: {error}"))
+}
+
+impl Target {
+    pub(crate) fn store(&self) -> &Address {
+        &self.store
+    }
+
+    /// What the schemas ask for in the environment of this process.
+    pub(crate) fn desired(&self) -> Result<Vec<Desired>, String> {
+        let environment = project::environment();
+        let mut desired: Vec<Desired> = Vec::new();
+        for path in project::schemas(&self.files)? {
+            let broken = || format!("{} has errors: nothing was planned", path.display());
+            let schema = terminal::sound(project::load(&path)?).ok_or_else(broken)?;
+            let system = Desired::of(&schema, &environment).map_err(|errors| listed(&path, &errors))?;
+            for setup in &system.setups {
+                let name = &setup.definition.name;
+                let mut others = desired.iter().flat_map(|other| {
+                    other.setups.iter().map(move |setup| (&other.system, &setup.definition.name))
+                });
+                if let Some((other, _)) = others.find(|(_, other)| *other == name) {
+                    return Err(format!(
+                        "systems {other} and {} both call a table `{name}`: rename one",
+                        system.system
+                    ));
+                }
+            }
+            desired.push(system);
+        }
+        Ok(desired)
+    }
+
+    /// The error and the next step.
+    pub(crate) fn advise(&self, error: &Error) -> String {
+        let serving = match (&self.store, error) {
+            (Address::Directory(_), Error::Engine(_)) if error.to_string().contains("in use") => {
+                "; while `larder serve` has it, use --store dynamodb:http://127.0.0.1:8000"
+            }
+            _ => "",
+        };
+        format!("{error}{serving}")
+    }
+}
+
+fn listed(path: &std::path::Path, errors: &[EnvironmentError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    format!("{}: {}", path.display(), errors.join("; "))
+}

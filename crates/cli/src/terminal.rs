@@ -1,0 +1,46 @@
+//! What people read: text to stdout, in colour only where colour is understood.
+
+use std::env;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use larder_schema::{Colour, Diagnostic, Loaded, Schema, render_all};
+
+/// Colour on a terminal, unless `NO_COLOR` is set.
+pub(crate) fn colour() -> Colour {
+    colour_of(&io::stdout())
+}
+
+pub(crate) fn error_colour() -> Colour {
+    colour_of(&io::stderr())
+}
+
+fn colour_of(output: &impl IsTerminal) -> Colour {
+    let unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if output.is_terminal() && !unwanted { Colour::Ansi } else { Colour::Plain }
+}
+
+/// Writes to stdout. A reader that has left, as `head` does, is no error.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to stdout: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `1 error`, `2 errors`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The schema, when it has no errors. They are told on stderr: stdout is for what was asked.
+pub(crate) fn sound(loaded: Loaded) -> Option<Schema> {
+    if loaded.schema.is_none() {
+        let errors: Vec<Diagnostic> = loaded.diagnostics.into_iter().filter(Diagnostic::is_error).collect();
+        eprint!("{}", render_all(&errors, &loaded.files, error_colour()));
+        eprintln!("larder: {} in {}", count(errors.len(), "error"), loaded.files[0].name);
+    }
+    loaded.schema
+}

@@ -1,0 +1,465 @@
+//! Plan and apply: what the schema says against what is deployed.
+//!
+//! [`plan`] looks and changes nothing. [`apply`] takes the steps of a plan that was shown, and no others.
+//!
+//! Surprising rules:
+//! - A table is known as ours by its tags. What another system, environment or version deployed is not ours to
+//!   remove, and where the store has no tags nothing is.
+//! - Tags that the schema does not name are left alone.
+//!
+//! Promises:
+//! - Each step is one request that a store does whole or not at all, and the table is looked at again before
+//!   the next: cut off anywhere and run again, the end is the same.
+//! - Nothing is destroyed without its name among the [`Permissions`]; what is to be retained, not even then.
+//! - What the store cannot do is in the plan, and is no failure.
+
+mod compare;
+mod show;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use larder_model::{TableDefinition, TableName, Tags};
+use larder_schema::schema::OnDelete;
+use larder_schema::{Environment, EnvironmentError, Schema, TableSetup};
+
+use crate::store::{Busy, Deployed, Error, Feature, Store, TableChange};
+
+/// Tags by which a table is known as ours.
+const SYSTEM_TAG: &str = "larder:system";
+const TABLE_TAG: &str = "larder:table";
+const ON_DELETE_TAG: &str = "larder:on-delete";
+const RETAIN: &str = "retain";
+
+/// How often a step is tried again because the store was busy.
+const BUSY_TRIES_MAX: u32 = 200;
+
+/// What one schema asks for in one environment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired {
+    pub system: String,
+    pub setups: Vec<TableSetup>,
+}
+
+impl Desired {
+    pub fn of(schema: &Schema, environment: &Environment) -> Result<Self, Vec<EnvironmentError>> {
+        Ok(Self { system: schema.system.clone(), setups: schema.tables(environment)? })
+    }
+
+    /// The setup with the tags that mark the table as ours.
+    fn marked(&self, setup: &TableSetup) -> TableSetup {
+        let mut setup = setup.clone();
+        let on_delete = match setup.on_delete {
+            OnDelete::Retain => RETAIN,
+            OnDelete::Delete => "delete",
+        };
+        let marks = [(SYSTEM_TAG, &*self.system), (TABLE_TAG, &setup.table), (ON_DELETE_TAG, on_delete)];
+        setup.definition.tags.extend(marks.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        setup
+    }
+}
+
+/// What would be done, and what would not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where, as a person would say it.
+    pub place: String,
+    pub tables: Vec<TablePlan>,
+    /// Tables of the store that are none of ours.
+    pub others: usize,
+    desired: Vec<Desired>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TablePlan {
+    pub name: TableName,
+    pub region: Option<String>,
+    pub verdict: Verdict,
+    /// What is going on with it. [`apply`] waits for its end even when there is nothing else to do.
+    pub busy: Option<Busy>,
+    pub lines: Vec<Line>,
+}
+
+/// What becomes of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Create,
+    Change,
+    Unchanged,
+    /// It has another key: only a new version of the table can have this one.
+    CannotChange,
+    /// The schema no longer names it.
+    Destroy,
+    /// The schema no longer names it, and it stays.
+    Retain,
+}
+
+/// One difference between what is and what should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    pub mark: Mark,
+    /// Such as `ttl` or `index by_month`.
+    pub what: String,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub note: Option<String>,
+    /// What has to be permitted, by this name, before the steps are taken.
+    pub word: Option<String>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Create,
+    Change,
+    Destroy,
+    CannotChange,
+    NotPossible,
+    /// It is there, nobody asked for it, and it stays.
+    Kept,
+}
+
+/// One request to the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    CreateTable(Box<TableDefinition>),
+    Change(TableChange),
+    DeleteTable,
+}
+
+impl Step {
+    /// Steps are taken in this order, over all tables. Protection comes last, so that a table that was just
+    /// made wrongly can still be removed.
+    fn phase(&self) -> u8 {
+        match self {
+            Self::CreateTable(_) => 0,
+            Self::Change(change) => match change {
+                TableChange::Billing { .. } | TableChange::Class(_) | TableChange::Stream(_) => 1,
+                TableChange::DeleteIndex(_) | TableChange::CreateIndex(_) => 2,
+                TableChange::TimeToLive { .. } => 3,
+                TableChange::PointInTimeRecovery { .. } => 4,
+                TableChange::Tag(_) => 5,
+                TableChange::Encryption(_) => 6,
+                TableChange::DeletionProtection(_) => 7,
+            },
+            Self::DeleteTable => 8,
+        }
+    }
+}
+
+impl Plan {
+    /// Nothing differs that the store could change.
+    pub fn is_settled(&self) -> bool {
+        self.tables.iter().flat_map(|table| &table.lines).all(|line| match line.mark {
+            Mark::NotPossible | Mark::Kept => true,
+            Mark::Create | Mark::Change | Mark::Destroy | Mark::CannotChange => false,
+        })
+    }
+
+    /// Something is still going on.
+    pub fn is_busy(&self) -> bool {
+        self.tables.iter().any(|table| table.busy.is_some())
+    }
+
+    pub fn lines(&self, mark: Mark) -> impl Iterator<Item = (&TablePlan, &Line)> {
+        let lines = self.tables.iter().flat_map(|table| table.lines.iter().map(move |line| (table, line)));
+        lines.filter(move |(_, line)| line.mark == mark)
+    }
+
+    /// The words that would permit something.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().flat_map(|table| &table.lines).filter_map(|line| line.word.as_deref())
+    }
+
+    /// The steps that may be taken, in order. Nothing is done to a table that cannot become what it should.
+    pub fn steps(&self, permissions: &Permissions) -> Vec<(&TablePlan, &Step)> {
+        let tables = self.tables.iter().filter(|table| table.verdict != Verdict::CannotChange);
+        let lines = tables.flat_map(|table| table.lines.iter().map(move |line| (table, line)));
+        let mut steps: Vec<(&TablePlan, &Step)> = lines
+            .filter(|(_, line)| line.word.as_ref().is_none_or(|word| permissions.allows(word)))
+            .flat_map(|(table, line)| line.steps.iter().map(move |step| (table, step)))
+            .collect();
+        steps.sort_by_key(|(_, step)| step.phase());
+        steps
+    }
+}
+
+/// What may be destroyed: a table by its name, a part of a table by `TABLE/PART`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions(pub BTreeSet<String>);
+
+impl Permissions {
+    pub fn allows(&self, word: &str) -> bool {
+        self.0.contains(word)
+    }
+}
+
+/// Looks at the store and says what would be done. Changes nothing.
+pub async fn plan(desired: &[Desired], store: &Store) -> Result<Plan, Error> {
+    let mut tables = Vec::new();
+    for system in desired {
+        for setup in &system.setups {
+            let region = region(setup, store);
+            let plan = plan_table(&system.marked(setup), &store.at(region.as_deref())).await?;
+            tables.push(TablePlan { region, ..plan });
+        }
+    }
+    let mut others = 0;
+    for region in regions(desired, store) {
+        let store = store.at(region.as_deref());
+        for name in store.list_tables().await? {
+            if tables.iter().any(|table| table.name == name && table.region == region) {
+                continue;
+            }
+            let tags = match store.lacks().contains_key(&Feature::Tags) {
+                true => Tags::new(),
+                false => store.tags(&name).await?,
+            };
+            match is_left_over(desired, &tags) {
+                true => {
+                    let Some(deployed) = store.describe(&name).await? else { continue };
+                    tables.extend(compare::left_over(&deployed, region.clone()));
+                }
+                false => others += 1,
+            }
+        }
+    }
+    Ok(Plan { place: store.place(), tables, others, desired: desired.to_vec() })
+}
+
+async fn plan_table(setup: &TableSetup, store: &Store) -> Result<TablePlan, Error> {
+    let deployed = store.describe(&setup.definition.name).await?;
+    Ok(compare::table(setup, deployed.as_ref(), store.lacks()))
+}
+
+/// Where a table is, on a store that has regions.
+fn region(setup: &TableSetup, store: &Store) -> Option<String> {
+    setup.region.clone().filter(|region| store.in_region(region).is_some())
+}
+
+/// Where the tables are; the store's own region always.
+fn regions(desired: &[Desired], store: &Store) -> BTreeSet<Option<String>> {
+    let setups = desired.iter().flat_map(|system| &system.setups);
+    setups.map(|setup| region(setup, store)).chain([None]).collect()
+}
+
+/// A table of one of these systems that its schema no longer has. The same table under another name belongs to
+/// another environment or version.
+fn is_left_over(desired: &[Desired], tags: &Tags) -> bool {
+    let (Some(system), Some(table)) = (tags.get(SYSTEM_TAG), tags.get(TABLE_TAG)) else { return false };
+    let system = desired.iter().find(|desired| desired.system == *system);
+    system.is_some_and(|system| system.setups.iter().all(|setup| setup.table != *table))
+}
+
+/// What happens while a plan is applied.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    Started { at: usize, of: usize, table: &'a TableName, step: &'a Step },
+    Waiting { table: &'a TableName, busy: &'a Busy },
+    Done { table: &'a TableName, step: &'a Step },
+    Ignored { table: &'a TableName, step: &'a Step, why: &'a str },
+}
+
+/// Sees what happens, and may stop it between two steps.
+pub trait Watch: Send {
+    fn event(&mut self, event: Event<'_>);
+
+    fn stop(&self) -> bool {
+        false
+    }
+}
+
+/// Looks away.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Watch for Silent {
+    fn event(&mut self, _event: Event<'_>) {}
+}
+
+/// What came of a plan.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub done: Vec<(TableName, Step)>,
+    /// Steps that the store took without effect, or did not know, and why.
+    pub ignored: Vec<(TableName, Step, String)>,
+    /// What is left, seen after the last step.
+    pub after: Plan,
+    /// It was told to stop.
+    pub stopped: bool,
+}
+
+/// Takes the permitted steps of a plan, and waits until all tables are ready.
+///
+/// Dropped half-way it leaves the store as the last request left it. What differs by now from what the plan
+/// showed is left to the next plan.
+pub async fn apply(
+    plan: &Plan,
+    store: &Store,
+    permissions: &Permissions,
+    watch: &mut dyn Watch,
+) -> Result<Applied, Error> {
+    let shown: Vec<(TableName, Step)> =
+        plan.steps(permissions).into_iter().map(|(table, step)| (table.name.clone(), step.clone())).collect();
+    let mut run = Run {
+        store,
+        permissions,
+        watch,
+        desired: plan.desired.as_slice(),
+        current: self::plan(&plan.desired, store).await?,
+        left: shown.clone(),
+        of: shown.len(),
+        applied: Applied { done: Vec::new(), ignored: Vec::new(), after: plan.clone(), stopped: false },
+    };
+    run.steps().await?;
+    if !run.applied.stopped {
+        run.settle_all().await?;
+    }
+    let mut applied = run.applied;
+    applied.after = self::plan(&plan.desired, store).await?;
+    Ok(applied)
+}
+
+struct Run<'a> {
+    store: &'a Store,
+    permissions: &'a Permissions,
+    watch: &'a mut dyn Watch,
+    desired: &'a [Desired],
+    current: Plan,
+    /// Steps that were shown and not taken yet.
+    left: Vec<(TableName, Step)>,
+    of: usize,
+    applied: Applied,
+}
+
+impl Run<'_> {
+    async fn steps(&mut self) -> Result<(), Error> {
+        let mut busy_tries = 0;
+        while let Some((table, region, step)) = self.next() {
+            let store = self.store.at(region.as_deref());
+            if !self.settle(&store, &table).await? || self.watch.stop() {
+                self.applied.stopped = true;
+                return Ok(());
+            }
+            let at = self.of - self.left.len() + 1;
+            self.watch.event(Event::Started { at, of: self.of, table: &table, step: &step });
+            let done = match &step {
+                Step::CreateTable(definition) => store.create_table(definition).await,
+                Step::Change(change) => store.change_table(&table, change).await,
+                Step::DeleteTable => store.delete_table(&table).await,
+            };
+            match done {
+                Ok(()) => {
+                    // A table that is being created already shows all it will be; the others are made meanwhile.
+                    if !matches!(step, Step::CreateTable(_)) && !self.settle(&store, &table).await? {
+                        self.applied.stopped = true;
+                        return Ok(());
+                    }
+                    busy_tries = 0;
+                    self.look(&store, &table).await?;
+                    self.finish(table, step);
+                }
+                Err(Error::Unsupported(why)) => {
+                    self.watch.event(Event::Ignored { table: &table, step: &step, why: &why });
+                    self.forget(&table, &step);
+                    self.applied.ignored.push((table, step, why));
+                }
+                Err(Error::Busy(_)) if busy_tries < BUSY_TRIES_MAX => {
+                    busy_tries += 1;
+                    store.pause(busy_tries).await?;
+                    self.look(&store, &table).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first step that is still to be taken and was shown.
+    fn next(&self) -> Option<(TableName, Option<String>, Step)> {
+        let steps = self.current.steps(self.permissions).into_iter();
+        let mut shown = steps.filter(|(table, step)| {
+            self.left.iter().any(|(name, left)| *name == table.name && left == *step)
+        });
+        shown.next().map(|(table, step)| (table.name.clone(), table.region.clone(), step.clone()))
+    }
+
+    /// Looks again at the one table that was touched.
+    async fn look(&mut self, store: &Store, name: &TableName) -> Result<(), Error> {
+        let setups =
+            self.desired.iter().flat_map(|system| system.setups.iter().map(move |setup| (system, setup)));
+        let wanted = setups.into_iter().find(|(_, setup)| setup.definition.name == *name);
+        let seen = match wanted {
+            Some((system, setup)) => Some(plan_table(&system.marked(setup), store).await?),
+            None => match store.describe(name).await? {
+                Some(deployed) => compare::left_over(&deployed, None),
+                None => None,
+            },
+        };
+        let Some(at) = self.current.tables.iter().position(|table| table.name == *name) else {
+            return Ok(());
+        };
+        match seen {
+            Some(seen) => {
+                let region = self.current.tables[at].region.take();
+                self.current.tables[at] = TablePlan { region, ..seen };
+            }
+            None => {
+                self.current.tables.remove(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, table: TableName, step: Step) {
+        self.forget(&table, &step);
+        let still = self.current.steps(self.permissions).into_iter();
+        let ignored = still.into_iter().any(|(at, left)| at.name == table && *left == step);
+        if ignored {
+            let why = "the store took it without effect".to_owned();
+            self.watch.event(Event::Ignored { table: &table, step: &step, why: &why });
+            self.applied.ignored.push((table, step, why));
+        } else {
+            self.watch.event(Event::Done { table: &table, step: &step });
+            self.applied.done.push((table, step));
+        }
+    }
+
+    fn forget(&mut self, table: &TableName, step: &Step) {
+        self.left.retain(|(name, left)| name != table || left != step);
+    }
+
+    /// Waits until nothing is going on with the table. False when told to stop.
+    async fn settle(&mut self, store: &Store, table: &TableName) -> Result<bool, Error> {
+        let mut asked = 0;
+        loop {
+            let Some(Deployed { busy: Some(busy), .. }) = store.describe(table).await? else {
+                return Ok(true);
+            };
+            if self.watch.stop() {
+                return Ok(false);
+            }
+            self.watch.event(Event::Waiting { table, busy: &busy });
+            store.pause(asked).await?;
+            asked += 1;
+        }
+    }
+
+    async fn settle_all(&mut self) -> Result<(), Error> {
+        let tables: BTreeMap<TableName, Option<String>> =
+            self.current.tables.iter().map(|table| (table.name.clone(), table.region.clone())).collect();
+        for (table, region) in tables {
+            if !self.settle(&self.store.at(region.as_deref()), &table).await? {
+                self.applied.stopped = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("left", &self.left).finish_non_exhaustive()
+    }
+}

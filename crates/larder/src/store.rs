@@ -1,0 +1,303 @@
+//! Where data is kept, chosen by a text such as `./data`, `memory:` or `dynamodb:`.
+//!
+//! A [`Store`] is a handle on a [`Backend`]; clones share it. A backend asks for one change at a time and
+//! returns once the change is accepted, which may be before it is finished: [`Backend::describe`] says whether
+//! a table is still busy.
+//!
+//! What a backend cannot do it says in advance, by [`Backend::lacks`], so that nobody finds out half-way.
+
+mod dynamodb;
+mod embedded;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use larder_model::{
+    Billing, Encryption, IndexDefinition, IndexName, StreamView, TableClass, TableDefinition, TableName,
+    Tags, Throughput,
+};
+
+/// The variable that names the store when nobody else does.
+pub const STORE_VARIABLE: &str = "LARDER_STORE";
+
+const DEFAULT_DIRECTORY: &str = "larder-data";
+
+/// A place where data is kept. Clones are the same place.
+#[derive(Clone, Debug)]
+pub struct Store(Arc<dyn Backend>);
+
+impl Deref for Store {
+    type Target = dyn Backend;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl Store {
+    /// Opens the store; a directory is made if it is missing.
+    pub async fn open(address: &Address) -> Result<Self, Error> {
+        Ok(match address {
+            Address::Directory(path) => Self::on(Arc::new(embedded::Embedded::open(path).await?)),
+            Address::Memory => Self::on(Arc::new(embedded::Embedded::memory("memory:".into()).await?)),
+            Address::DynamoDb { endpoint } => {
+                Self::on(Arc::new(dynamodb::DynamoDb::connect(endpoint.as_deref()).await?))
+            }
+        })
+    }
+
+    /// Opens the store to look at it: a directory that is missing or empty stays so.
+    pub async fn look(address: &Address) -> Result<Self, Error> {
+        match address {
+            Address::Directory(path) if is_empty(path) => {
+                Ok(Self::on(Arc::new(embedded::Embedded::memory(address.to_string()).await?)))
+            }
+            Address::Directory(_) | Address::Memory | Address::DynamoDb { .. } => Self::open(address).await,
+        }
+    }
+
+    /// The store that `LARDER_STORE` names, or the directory `larder-data`.
+    pub async fn from_env() -> Result<Self, Error> {
+        let address = match std::env::var(STORE_VARIABLE) {
+            Ok(text) => text.parse()?,
+            Err(_) => Address::default(),
+        };
+        Self::open(&address).await
+    }
+
+    pub fn on(backend: Arc<dyn Backend>) -> Self {
+        Self(backend)
+    }
+
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.0
+    }
+
+    /// The same store where it keeps the tables of one region.
+    pub fn at(&self, region: Option<&str>) -> Self {
+        region.and_then(|region| self.0.in_region(region)).map_or_else(|| self.clone(), Self)
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    match directory.read_dir() {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Which store: `DIR`, `memory:`, `dynamodb:` (AWS), `dynamodb:http://HOST:PORT` (any endpoint).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Directory(PathBuf),
+    Memory,
+    DynamoDb { endpoint: Option<String> },
+}
+
+impl Default for Address {
+    fn default() -> Self {
+        Self::Directory(DEFAULT_DIRECTORY.into())
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let refused = |cause: &'static str| Err(Error::Address { text: text.to_owned(), cause });
+        match text.split_once(':') {
+            _ if text.is_empty() => refused("it is empty"),
+            Some(("memory", "")) => Ok(Self::Memory),
+            Some(("memory", _)) => refused("nothing follows `memory:`"),
+            Some(("dynamodb", "")) => Ok(Self::DynamoDb { endpoint: None }),
+            Some(("dynamodb", url)) if is_url(url) => {
+                Ok(Self::DynamoDb { endpoint: Some(url.trim_end_matches('/').to_owned()) })
+            }
+            Some(("dynamodb", _)) => refused("an endpoint begins with http:// or https:// and names a host"),
+            Some((scheme, rest)) if rest.starts_with("//") || scheme == "file" => {
+                refused("there is no store of that kind")
+            }
+            Some(_) | None => Ok(Self::Directory(Path::new(text).to_owned())),
+        }
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => path.display().fmt(f),
+            Self::Memory => f.write_str("memory:"),
+            Self::DynamoDb { endpoint } => write!(f, "dynamodb:{}", endpoint.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error(
+        "`{text}` does not name a store: {cause}; give a directory, memory:, dynamodb: or \
+         dynamodb:http://HOST:PORT"
+    )]
+    Address { text: String, cause: &'static str },
+    /// It may do it later: something else is going on with the table.
+    #[error("{0}")]
+    Busy(String),
+    /// The store does not know the operation.
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("{message} ({code})")]
+    Refused { code: String, message: String },
+    #[error("{place} cannot be reached: {cause}")]
+    Unreachable { place: String, cause: String },
+    /// The store shows something that cannot be.
+    #[error("the description of table {table} cannot be read: {cause}")]
+    Description { table: TableName, cause: String },
+    /// The table is in a state that does not pass by waiting.
+    #[error("table {table} is {state}: mend that first")]
+    Stuck { table: TableName, state: String },
+    #[error(transparent)]
+    Engine(larder_engine::Error),
+}
+
+/// What some stores have and others do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    OnDemand,
+    TableClass,
+    Streams,
+    TimeToLive,
+    PointInTimeRecovery,
+    Tags,
+    Encryption,
+    DeletionProtection,
+}
+
+/// What a store cannot do, and why.
+pub type Lacks = BTreeMap<Feature, String>;
+
+/// A table as it is deployed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployed {
+    /// With the indexes that are there or on their way, without those on their way out.
+    pub definition: TableDefinition,
+    /// What has to end before the table can be changed again.
+    pub busy: Option<Busy>,
+    pub ttl_attribute: Option<String>,
+    /// Days that can be gone back to.
+    pub pitr_days: Option<u32>,
+}
+
+/// Something that takes its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Busy {
+    Creating,
+    Updating,
+    Deleting,
+    Index { name: IndexName, removing: bool },
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Creating => f.write_str("the table is being created"),
+            Self::Updating => f.write_str("the table is being updated"),
+            Self::Deleting => f.write_str("the table is being deleted"),
+            Self::Index { name, removing: false } => write!(f, "index {name} is being filled"),
+            Self::Index { name, removing: true } => write!(f, "index {name} is being deleted"),
+        }
+    }
+}
+
+/// One change of a table. A store makes it whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableChange {
+    Billing {
+        billing: Billing,
+        /// New units of the table; none when only those of indexes change.
+        table: bool,
+        indexes: Vec<(IndexName, Throughput)>,
+    },
+    Class(TableClass),
+    Stream(Option<StreamView>),
+    CreateIndex(IndexDefinition),
+    DeleteIndex(IndexName),
+    Encryption(Option<Encryption>),
+    DeletionProtection(bool),
+    TimeToLive {
+        attribute: String,
+        enabled: bool,
+    },
+    PointInTimeRecovery {
+        days: Option<u32>,
+    },
+    Tag(Tags),
+}
+
+/// The operations a store has. Regions apart, a table is known by its name.
+#[async_trait]
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// Where it is, as a person would say it.
+    fn place(&self) -> String;
+
+    fn lacks(&self) -> &Lacks;
+
+    /// The backend of a region, where regions mean something.
+    fn in_region(&self, _region: &str) -> Option<Arc<dyn Backend>> {
+        None
+    }
+
+    /// All tables, in order.
+    async fn list_tables(&self) -> Result<Vec<TableName>, Error>;
+
+    async fn describe(&self, table: &TableName) -> Result<Option<Deployed>, Error>;
+
+    /// The tags alone, of a table that may have gone.
+    async fn tags(&self, table: &TableName) -> Result<Tags, Error> {
+        Ok(self.describe(table).await?.map(|deployed| deployed.definition.tags).unwrap_or_default())
+    }
+
+    /// Makes the table as defined, apart from what the store lacks.
+    async fn create_table(&self, definition: &TableDefinition) -> Result<(), Error>;
+
+    async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error>;
+
+    async fn delete_table(&self, table: &TableName) -> Result<(), Error>;
+
+    /// Returns when it is worth asking a busy table again, for the `asked`th time.
+    async fn pause(&self, asked: u32) -> Result<(), Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_back_as_it_was_written() {
+        for text in
+            ["./data", "data", "/var/lib/larder", "memory:", "dynamodb:", "dynamodb:http://127.0.0.1:8000"]
+        {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        let trimmed: Address = "dynamodb:https://example.com/".parse().unwrap();
+        assert_eq!(trimmed.to_string(), "dynamodb:https://example.com");
+    }
+
+    #[test]
+    fn what_names_no_store_is_refused() {
+        for text in ["", "memory:x", "dynamodb:8000", "dynamodb:http://", "postgres://localhost", "file:x"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+}
