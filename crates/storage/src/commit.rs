@@ -22,8 +22,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ const FORMAT_VERSION: u64 = 1;
 /// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
 const GROUP_BATCHES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 16 << 20;
+/// From how many batches on a group is answered by another thread.
+const ANSWERED_ASIDE_MIN: usize = 8;
 /// Bound on what may wait in memory.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// How long `Durability::Relaxed` may leave a commit unsynced.
@@ -219,8 +221,8 @@ impl Shared {
         }
     }
 
-    /// Forgets pending values that the published table holds.
-    fn settle(&self, group: &[Waiting]) {
+    /// Forgets pending values that the published table holds, and answers who wrote them.
+    fn settle(&self, group: Vec<Waiting>) {
         // A few keys at a time: writers share the lock.
         const KEYS_PER_LOCK: usize = 256;
         let mut dropped = Vec::with_capacity(KEYS_PER_LOCK);
@@ -238,6 +240,10 @@ impl Shared {
             drop(queue);
             dropped.clear();
         }
+        answer(group, &Ok(()));
+    }
+
+    fn make_room(&self, group: &[Waiting]) {
         self.queue.lock().bytes -= group.iter().map(|waiting| waiting.batch.bytes()).sum::<usize>();
     }
 
@@ -253,6 +259,16 @@ impl Shared {
         answer(group, &Err(in_group.clone()));
         answer(waiting, &Err(behind.clone()));
     }
+}
+
+/// A thread that settles groups. It ends by itself when the commit thread does; nobody waits for it,
+/// because it may be the one that drops the last handle of the store.
+fn start_answering(shared: Arc<Shared>) -> std::io::Result<mpsc::Sender<Vec<Waiting>>> {
+    let (groups, committed) = mpsc::channel::<Vec<Waiting>>();
+    thread::Builder::new().name("larder-answer".to_owned()).spawn(move || {
+        committed.into_iter().for_each(|group| shared.settle(group));
+    })?;
+    Ok(groups)
 }
 
 fn answer(group: impl IntoIterator<Item = Waiting>, result: &Result<(), Error>) {
@@ -291,6 +307,8 @@ pub(crate) struct Committer {
     /// Absent while it cannot be opened.
     database: Option<Database>,
     options: Options,
+    /// Started with the first group that is worth it.
+    answering: Option<mpsc::Sender<Vec<Waiting>>>,
     /// Set while a commit is not synced.
     sync_at: Option<Instant>,
     /// Set while a crash would cost the next open a walk through the whole file.
@@ -320,6 +338,7 @@ impl Committer {
             medium,
             database: Some(database),
             options,
+            answering: None,
             sync_at: None,
             checkpoint_at: None,
             reopened_at: None,
@@ -356,9 +375,26 @@ impl Committer {
         }
     }
 
-    fn settle(&self, group: Vec<Waiting>) {
-        self.shared.settle(&group);
-        answer(group, &Ok(()));
+    /// Answers a group that is committed. For a large one another thread does it: waking many writers
+    /// takes as long as a sync, and the next group need not wait for it.
+    fn settle(&mut self, group: Vec<Waiting>) {
+        self.shared.make_room(&group);
+        let small = group.len() < ANSWERED_ASIDE_MIN;
+        let left = if small { Some(group) } else { self.hand_over(group) };
+        if let Some(group) = left {
+            self.shared.settle(group);
+        }
+    }
+
+    /// Gives the group back if there is no thread to take it.
+    fn hand_over(&mut self, group: Vec<Waiting>) -> Option<Vec<Waiting>> {
+        if self.answering.is_none() {
+            self.answering = start_answering(Arc::clone(&self.shared)).ok();
+        }
+        match &self.answering {
+            Some(answering) => answering.send(group).err().map(|unsent| unsent.0),
+            None => Some(group),
+        }
     }
 
     /// Applies and publishes. On error nothing is published, and `stage` tells how far it came.
