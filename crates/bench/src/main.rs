@@ -8,6 +8,7 @@ mod bare;
 mod embedded;
 mod http;
 mod job;
+mod layer;
 mod load;
 mod package;
 mod peer;
@@ -64,6 +65,15 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Process {
+    /// Measures the data layer beside the cache crate, the engine and the SDK
+    Layer {
+        /// How often everything is measured; the median counts
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
+        rounds: u8,
+        /// How long each measurement takes
+        #[arg(long, default_value_t = 1.0, value_parser = positive)]
+        seconds: f64,
+    },
     /// The load generator, driven by the bench
     #[command(hide = true)]
     Load {
@@ -89,6 +99,7 @@ fn main() -> ExitCode {
     raise_file_limit();
     let arguments = Arguments::parse();
     let done = match &arguments.process {
+        Some(Process::Layer { rounds, seconds }) => layer::run(usize::from(*rounds), *seconds).map(|()| true),
         Some(Process::Load { server }) => load::serve(*server).map(|()| true),
         Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),
         Some(Process::Bare { address }) => bare::serve(*address).map(|()| true),

@@ -20,7 +20,8 @@ use larder::provision::{
 };
 use larder::store::{Backend, Deployed, Error, Feature, Lacks, TableChange};
 use larder::{Address, Store};
-use larder_model::{IndexName, TableDefinition, TableName, Tags};
+use larder_engine::ops::{Request, Response};
+use larder_model::{Clock, IndexName, TableDefinition, TableName, Tags};
 use larder_schema::{Environment, NoFiles, Schema};
 use process::{Client, Larder};
 use rustix::process::{Pid, Signal, kill_process};
@@ -114,7 +115,7 @@ fn what_a_store_cannot_do_is_named_and_is_no_drift() {
     on_every_store(async |store| {
         let planned = plan(&[system(&schema_file("tdnet"))], &store).await.unwrap();
         let named: Vec<&str> = planned.lines(Mark::NotPossible).map(|(_, line)| line.what.as_str()).collect();
-        let lacks = store.lacks();
+        let lacks = store.lacks().await.unwrap();
         assert_eq!(named.contains(&"pitr"), lacks.contains_key(&Feature::PointInTimeRecovery), "{planned}");
         assert_eq!(named.contains(&"encryption"), lacks.contains_key(&Feature::Encryption), "{planned}");
         assert!(named.contains(&"pitr"), "no store here can do it: {planned}");
@@ -131,7 +132,7 @@ fn cut_off_at_any_call_the_next_apply_reaches_the_same_end() {
         bring(&store, &before).await;
         bring(&store, &after).await;
         let end = state(&store).await;
-        check_end(&end, store.lacks());
+        check_end(&end, store.lacks().await.unwrap());
         wipe(&store).await;
         bring(&store, &after).await;
         assert_eq!(state(&store).await, end, "made at once, it is what it becomes by changes");
@@ -206,10 +207,10 @@ fn drift_is_seen_and_mended() {
             (&carts, TableChange::TimeToLive { attribute: "expires".into(), enabled: false }, "ttl"),
             (&orders, TableChange::DeleteIndex(IndexName::new("by_day").unwrap()), "index by_day"),
         ];
-        if !store.lacks().contains_key(&Feature::Tags) {
+        if !store.lacks().await.unwrap().contains_key(&Feature::Tags) {
             drifts.push((&orders, tag, "tags"));
         }
-        if !store.lacks().contains_key(&Feature::DeletionProtection) {
+        if !store.lacks().await.unwrap().contains_key(&Feature::DeletionProtection) {
             drifts.push((&orders, TableChange::DeletionProtection(false), "deletion protection"));
         }
         for (table, change, what) in drifts {
@@ -230,7 +231,7 @@ fn drift_is_seen_and_mended() {
 #[test]
 fn a_tag_that_the_schema_does_not_name_is_left_alone() {
     on_every_store(async |store| {
-        if store.lacks().contains_key(&Feature::Tags) {
+        if store.lacks().await.unwrap().contains_key(&Feature::Tags) {
             return;
         }
         let desired = [system(BEFORE)];
@@ -283,7 +284,7 @@ fn a_table_goes_only_with_its_word_and_a_retained_one_not_even_then() {
             "system shop\ntable other {\n  key  id\n  entity Other {\n    id: string nonempty\n  }\n}\n";
         let desired = [system(other)];
         let planned = plan(&desired, &store).await.unwrap();
-        if store.lacks().contains_key(&Feature::Tags) {
+        if store.lacks().await.unwrap().contains_key(&Feature::Tags) {
             // Nothing says whose the tables are.
             assert_eq!((planned.words().count(), planned.others), (0, 2), "{planned}");
             return;
@@ -681,8 +682,8 @@ impl Backend for Faulty {
         self.backend.place()
     }
 
-    fn lacks(&self) -> &Lacks {
-        self.backend.lacks()
+    async fn lacks(&self) -> Result<&Lacks, Error> {
+        self.backend.lacks().await
     }
 
     async fn list_tables(&self) -> Result<Vec<TableName>, Error> {
@@ -703,6 +704,18 @@ impl Backend for Faulty {
 
     async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
         self.call(true, self.backend.delete_table(table)).await
+    }
+
+    async fn execute(&self, request: Request) -> Result<Response, Error> {
+        self.backend.execute(request).await
+    }
+
+    fn clock(&self) -> &Clock {
+        self.backend.clock()
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.backend.is_embedded()
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {

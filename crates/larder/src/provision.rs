@@ -211,7 +211,7 @@ pub async fn plan(desired: &[Desired], store: &Store) -> Result<Plan, Error> {
             if tables.iter().any(|table| table.name == name && table.region == region) {
                 continue;
             }
-            let tags = match store.lacks().contains_key(&Feature::Tags) {
+            let tags = match store.lacks().await?.contains_key(&Feature::Tags) {
                 true => Tags::new(),
                 false => store.tags(&name).await?,
             };
@@ -229,7 +229,7 @@ pub async fn plan(desired: &[Desired], store: &Store) -> Result<Plan, Error> {
 
 async fn plan_table(setup: &TableSetup, store: &Store) -> Result<TablePlan, Error> {
     let deployed = store.describe(&setup.definition.name).await?;
-    Ok(compare::table(setup, deployed.as_ref(), store.lacks()))
+    Ok(compare::table(setup, deployed.as_ref(), store.lacks().await?))
 }
 
 /// Where a table is, on a store that has regions.

@@ -6,8 +6,14 @@
 //!
 //! What a backend cannot do it says in advance, by [`Backend::lacks`], so that nobody finds out half-way.
 
+mod client;
 mod dynamodb;
 mod embedded;
+mod faults;
+mod items;
+mod lazy;
+mod observed;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +23,18 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use larder_engine::ops::{Request, Response};
 use larder_model::{
-    Billing, Encryption, IndexDefinition, IndexName, StreamView, TableClass, TableDefinition, TableName,
-    Tags, Throughput,
+    Billing, Clock, Encryption, IndexDefinition, IndexName, Item, StreamView, TableClass, TableDefinition,
+    TableName, Tags, Throughput,
 };
+
+pub use faults::{Fault, Faults};
+pub use items::Page;
+pub use larder_engine::ops;
+#[doc(hidden)]
+pub use observed::Probes;
+pub use requests::Requests;
 
 /// The variable that names the store when nobody else does.
 pub const STORE_VARIABLE: &str = "LARDER_STORE";
@@ -42,32 +56,93 @@ impl Deref for Store {
 impl Store {
     /// Opens the store; a directory is made if it is missing.
     pub async fn open(address: &Address) -> Result<Self, Error> {
-        Ok(match address {
-            Address::Directory(path) => Self::on(Arc::new(embedded::Embedded::open(path).await?)),
-            Address::Memory => Self::on(Arc::new(embedded::Embedded::memory("memory:".into()).await?)),
-            Address::DynamoDb { endpoint } => {
-                Self::on(Arc::new(dynamodb::DynamoDb::connect(endpoint.as_deref()).await?))
-            }
-        })
+        connect(address, Clock::system()).await.map(Self)
     }
 
     /// Opens the store to look at it: a directory that is missing or empty stays so.
     pub async fn look(address: &Address) -> Result<Self, Error> {
         match address {
             Address::Directory(path) if is_empty(path) => {
-                Ok(Self::on(Arc::new(embedded::Embedded::memory(address.to_string()).await?)))
+                let store = embedded::Embedded::memory(address.to_string(), Clock::system()).await?;
+                Ok(Self::on(Arc::new(store)))
             }
             Address::Directory(_) | Address::Memory | Address::DynamoDb { .. } => Self::open(address).await,
         }
     }
 
-    /// The store that `LARDER_STORE` names, or the directory `larder-data`.
+    /// The store at an address, opened by its first use, once, however many use it first. A start that finds no
+    /// store does not fail for it; the first request does, and the next one tries again.
+    pub fn lazy(address: Address) -> Self {
+        Self::on(Arc::new(lazy::Lazy::new(address)))
+    }
+
+    /// The store that `LARDER_STORE` names, or the directory `larder-data`; opened by its first use.
     pub async fn from_env() -> Result<Self, Error> {
         let address = match std::env::var(STORE_VARIABLE) {
             Ok(text) => text.parse()?,
             Err(_) => Address::default(),
         };
-        Self::open(&address).await
+        Ok(Self::lazy(address))
+    }
+
+    /// A new store in memory, [observed](Store::observed), for tests.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use larder::Store;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let store = Store::memory().await;
+    /// store.clock().advance(Duration::from_secs(3 * 60 * 60));
+    /// store.faults().throttle(0.2);
+    /// assert_eq!(store.requests().count("GetItem"), 0);
+    /// # });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn memory() -> Self {
+        let store = Self::open(&Address::Memory).await.expect("memory has no file that could be missing");
+        store.observed()
+    }
+
+    /// A store on a client that the program has already, in the region of the client.
+    ///
+    /// ```
+    /// use larder::Store;
+    ///
+    /// # fn example(client: aws_sdk_dynamodb::Client) {
+    /// let store = Store::on_client(client);
+    /// # }
+    /// ```
+    pub fn on_client(client: aws_sdk_dynamodb::Client) -> Self {
+        Self::on(Arc::new(dynamodb::DynamoDb::on_client(client)))
+    }
+
+    /// The same store, and a record of what it is asked from now on, and faults on demand; for tests.
+    /// What is asked past this handle is neither noted nor hindered.
+    pub fn observed(&self) -> Self {
+        Self::on(Arc::new(observed::Observed::new(Arc::clone(&self.0), Probes::default())))
+    }
+
+    /// What an observed store is to do wrong.
+    ///
+    /// # Panics
+    ///
+    /// If the store is not [observed](Store::observed).
+    pub fn faults(&self) -> &Faults {
+        &self.watched().faults
+    }
+
+    /// What an observed store was asked.
+    ///
+    /// # Panics
+    ///
+    /// If the store is not [observed](Store::observed).
+    pub fn requests(&self) -> &Requests {
+        &self.watched().requests
+    }
+
+    fn watched(&self) -> &Probes {
+        self.0.probes().expect("the store is observed: make it by `Store::memory` or `Store::observed`")
     }
 
     pub fn on(backend: Arc<dyn Backend>) -> Self {
@@ -82,6 +157,16 @@ impl Store {
     pub fn at(&self, region: Option<&str>) -> Self {
         region.and_then(|region| self.0.in_region(region)).map_or_else(|| self.clone(), Self)
     }
+}
+
+async fn connect(address: &Address, clock: Clock) -> Result<Arc<dyn Backend>, Error> {
+    Ok(match address {
+        Address::Directory(path) => Arc::new(embedded::Embedded::open(path, clock).await?),
+        Address::Memory => Arc::new(embedded::Embedded::memory(address.to_string(), clock).await?),
+        Address::DynamoDb { endpoint } => {
+            Arc::new(dynamodb::DynamoDb::connect(endpoint.as_deref(), clock).await?)
+        }
+    })
 }
 
 fn is_empty(directory: &Path) -> bool {
@@ -159,6 +244,23 @@ pub enum Error {
     Unsupported(String),
     #[error("{message} ({code})")]
     Refused { code: String, message: String },
+    /// A write that was to happen under a condition only.
+    #[error("the condition of the write does not hold")]
+    Condition {
+        /// What is there instead, when that was asked for.
+        item: Option<Box<Item>>,
+    },
+    /// A transaction, with a reason for each of its items.
+    #[error("the transaction was cancelled: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Cancelled { reasons: Vec<Cancellation> },
+    /// More was asked than the store does at a time; it may do it later.
+    #[error("the store turned the request away: {0}")]
+    Throttled(String),
+    #[error("there is no table {table}: make it with `larder apply`")]
+    NoTable { table: TableName },
+    /// Whether the request was carried out is not known.
+    #[error("the answer of {place} was lost: {cause}")]
+    Unanswered { place: String, cause: String },
     #[error("{place} cannot be reached: {cause}")]
     Unreachable { place: String, cause: String },
     /// The store shows something that cannot be.
@@ -169,6 +271,49 @@ pub enum Error {
     Stuck { table: TableName, state: String },
     #[error(transparent)]
     Engine(larder_engine::Error),
+}
+
+impl Error {
+    /// The same request may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Busy(_) | Self::Throttled(_) | Self::Unreachable { .. } | Self::Unanswered { .. } => true,
+            Self::Cancelled { reasons } => {
+                let passing = |reason: &Cancellation| {
+                    matches!(&*reason.code, "None" | "TransactionConflict" | "ThrottlingError")
+                };
+                reasons.iter().all(passing)
+            }
+            Self::Refused { code, .. } => {
+                matches!(
+                    &**code,
+                    "InternalServerError" | "ServiceUnavailable" | "TransactionInProgressException"
+                )
+            }
+            Self::Address { .. }
+            | Self::Unsupported(_)
+            | Self::Condition { .. }
+            | Self::NoTable { .. }
+            | Self::Description { .. }
+            | Self::Stuck { .. }
+            | Self::Engine(_) => false,
+        }
+    }
+}
+
+/// Why an item of a transaction was not written. `None` is the code of those that would have been.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cancellation {
+    /// `ConditionalCheckFailed`, `TransactionConflict`, …
+    pub code: String,
+    pub message: Option<String>,
+    pub item: Option<Item>,
+}
+
+impl fmt::Display for Cancellation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.code)
+    }
 }
 
 /// What some stores have and others do not.
@@ -251,7 +396,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Where it is, as a person would say it.
     fn place(&self) -> String;
 
-    fn lacks(&self) -> &Lacks;
+    /// What it cannot do.
+    async fn lacks(&self) -> Result<&Lacks, Error>;
 
     /// The backend of a region, where regions mean something.
     fn in_region(&self, _region: &str) -> Option<Arc<dyn Backend>> {
@@ -274,6 +420,39 @@ pub trait Backend: fmt::Debug + Send + Sync {
     async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error>;
 
     async fn delete_table(&self, table: &TableName) -> Result<(), Error>;
+
+    /// Reads or writes items: GetItem to TransactWriteItems.
+    async fn execute(&self, request: Request) -> Result<Response, Error>;
+
+    /// What time it is, for everyone who uses this store.
+    fn clock(&self) -> &Clock;
+
+    /// It is in this process and costs nothing: its tables may be made without asking.
+    fn is_embedded(&self) -> bool {
+        false
+    }
+
+    /// The official SDK's client of this store, where there is one. For the embedded store it is one that stays
+    /// in the process, so that programs which use the SDK can be tested without a port.
+    ///
+    /// ```
+    /// use larder::Store;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = Store::memory().await.sdk_client().await?;
+    /// assert!(client.list_tables().send().await?.table_names().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
+        Err(Error::Unsupported(format!("{} has no client of the SDK", self.place())))
+    }
+
+    #[doc(hidden)]
+    fn probes(&self) -> Option<&Probes> {
+        None
+    }
 
     /// Returns when it is worth asking a busy table again, for the `asked`th time.
     async fn pause(&self, asked: u32) -> Result<(), Error>;

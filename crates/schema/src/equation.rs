@@ -277,12 +277,15 @@ impl Entity {
     /// Works out every computed field, in order. What is given stays; what cannot be worked out is left out.
     /// With `creating` false, fields `on create` are left as they are.
     pub fn compute(&self, fields: &mut Fields, now: Timestamp, creating: bool) {
-        for &at in &self.order {
-            let field = &self.fields[at];
+        let wanted: Vec<usize> =
+            self.order.iter().copied().filter(|&at| creating || !self.fields[at].on_create).collect();
+        self.compute_some(fields, now, &wanted);
+    }
+
+    /// Works out some of the computed fields, by their places, in the order given.
+    pub fn compute_some(&self, fields: &mut Fields, now: Timestamp, places: &[usize]) {
+        for field in places.iter().filter_map(|&at| self.fields.get(at)) {
             let Some(equation) = &field.equation else { continue };
-            if field.on_create && !creating {
-                continue;
-            }
             let value = equation.evaluate(Scope { fields, now }).map(|value| settled(value, &field.kind));
             match value {
                 Some(value) => fields.insert(field.name.clone(), value),

@@ -10,6 +10,9 @@ use crate::schema::{Entity, Field, Fields, KeyAttribute, KeySource, Role, Schema
 use crate::template::BuildError;
 use crate::value::Value;
 
+/// What an item holds that is part of a larger one. Its key may look like a key of an entity.
+pub const CHUNK: &str = "larder_chunk";
+
 /// Why an item could not be read as a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
@@ -31,8 +34,11 @@ pub enum RecordError {
 }
 
 impl Schema {
-    /// The entity an item of a table is, by its key alone.
+    /// The entity an item of a table is, by its key alone. Part of a larger item is none.
     pub fn entity_of<'a>(&self, table: &'a Table, item: &Item) -> Option<&'a Entity> {
+        if item.contains(CHUNK) {
+            return None;
+        }
         table.entities.iter().find(|entity| self.read_key(table, entity, item).is_ok())
     }
 

@@ -40,6 +40,7 @@ pub mod schema;
 mod setup;
 mod value;
 
+mod access;
 mod equation;
 mod item;
 mod record;
@@ -52,12 +53,13 @@ mod compare;
 pub mod emit;
 mod format;
 
+pub use access::{Access, Argument, Readable, SortKey};
 pub use compare::{Change, Impact, compare};
 pub use diagnostic::{Colour, Diagnostic, Severity, render, render_all};
 pub use equation::{Expr, Function, Scope, duration_source};
 pub use explain::{RULES, Rule, explain, rule};
 pub use format::format;
-pub use item::{ItemError, RecordError};
+pub use item::{CHUNK, ItemError, RecordError};
 pub use jiff;
 pub use parse::parse;
 pub use record::Violation;

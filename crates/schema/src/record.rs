@@ -73,6 +73,20 @@ impl Schema {
         }
     }
 
+    /// Whether a field is secret, or holds something that is.
+    pub fn is_secret(&self, field: &Field) -> bool {
+        let mut kind = &field.kind;
+        while let Type::List(list) = kind {
+            kind = &list.kind;
+        }
+        let named = match kind {
+            Type::Named(name) => self.type_definition(name),
+            _ => None,
+        };
+        field.checks.secret
+            || named.is_some_and(|named| named.fields.iter().any(|field| self.is_secret(field)))
+    }
+
     /// Everything that is wrong with a record: what is missing, of another type, or breaks a check.
     pub fn violations(&self, entity: &Entity, fields: &Fields) -> Vec<Violation> {
         let mut found = Vec::new();

@@ -702,6 +702,12 @@ pub struct LeaseAttributes {
     pub attempts: String,
 }
 
+impl LeaseAttributes {
+    pub fn names(&self) -> [&str; 4] {
+        [&self.owner, &self.until, &self.fence, &self.attempts]
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub name: String,

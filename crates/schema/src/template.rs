@@ -425,7 +425,7 @@ impl Hole {
         }
     }
 
-    fn example(&self) -> String {
+    pub(crate) fn example(&self) -> String {
         let instant = Timestamp::constant(1_768_471_200, 0);
         let value = match &self.kind {
             Type::Int | Type::Sequence | Type::Decimal | Type::Float => {

@@ -602,3 +602,27 @@ fn l2_lunches_are_checked() {
     let paths: Vec<&str> = found.iter().map(|violation| violation.path.as_str()).collect();
     assert_eq!(paths, ["Menu.lunches[1].price", "Menu.lunches[1].weekday"]);
 }
+
+/// The codes that a fixture gets.
+fn codes(fixture: &str) -> Vec<&'static str> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/{fixture}.larder"));
+    let text = std::fs::read_to_string(path).expect("the fixture is there");
+    let loaded = Schema::load(fixture, &text, &mut NoFiles, &Environment::new());
+    loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
+}
+
+#[test]
+fn t12_check_warns_of_hot_index_keys_and_of_indexes_that_nothing_is_in() {
+    assert!(codes("L0504.invalid").contains(&"L0504"));
+    assert!(codes("L0505.invalid").contains(&"L0505"));
+    let hot = text("tdnet").replace("project all  hot", "project all");
+    let loaded = Schema::load("tdnet.larder", &hot, &mut NoFiles, &Environment::new());
+    let found: Vec<&str> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+    assert_eq!(found, ["L0504", "L0504"], "four states are four partitions");
+}
+
+#[test]
+fn w14_check_warns_of_scans_on_hot_paths_and_of_secrets_in_cached_values() {
+    assert!(codes("L0507.invalid").contains(&"L0507"));
+    assert!(codes("L0508.invalid").contains(&"L0508"));
+}

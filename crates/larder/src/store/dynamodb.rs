@@ -4,6 +4,8 @@
 //! saying so: they ignore what they do not know. They are asked in advance, by requests about a table that does
 //! not exist and, where that tells nothing, with a value that does not exist: who knows the setting minds.
 
+mod items;
+
 use std::env;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,10 +20,12 @@ use aws_sdk_dynamodb::operation::update_table::builders::UpdateTableFluentBuilde
 use aws_sdk_dynamodb::types as sdk;
 use aws_sdk_dynamodb::{Client, Config};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use larder_engine::ops::{Request, Response};
 use larder_model::{
-    Arn, Billing, Encryption, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType,
+    Arn, Billing, Clock, Encryption, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType,
     Projection, StreamView, TableClass, TableDefinition, TableName, Tags, Throughput,
 };
+use tokio::sync::OnceCell;
 
 use super::{Address, Backend, Busy, Deployed, Error, Feature, Lacks, TableChange};
 
@@ -42,14 +46,16 @@ const PITR_DAYS_DEFAULT: i32 = 35;
 #[derive(Clone, Debug)]
 pub(super) struct DynamoDb {
     client: Client,
+    clock: Clock,
     place: String,
-    lacks: Arc<Lacks>,
+    /// Found when first asked for: who only reads and writes items need not wait for it.
+    lacks: Arc<OnceCell<Lacks>>,
     /// AWS itself: tables live in regions.
     regional: bool,
 }
 
 impl DynamoDb {
-    pub(super) async fn connect(endpoint: Option<&str>) -> Result<Self, Error> {
+    pub(super) async fn connect(endpoint: Option<&str>, clock: Clock) -> Result<Self, Error> {
         let http = aws_smithy_http_client::Builder::new();
         let http = match endpoint {
             Some(url) if url.starts_with("http://") => http.build_http(),
@@ -81,16 +87,26 @@ impl DynamoDb {
             let cause = "no region is set: set AWS_REGION".to_owned();
             return Err(Error::Unreachable { place, cause });
         }
-        let mut store =
-            Self { client: Client::new(&config), place, lacks: Arc::default(), regional: endpoint.is_none() };
-        if endpoint.is_some() {
-            store.lacks = Arc::new(store.find_lacks().await?);
-        }
-        Ok(store)
+        Ok(Self {
+            client: Client::new(&config),
+            clock,
+            place,
+            lacks: Arc::default(),
+            regional: endpoint.is_none(),
+        })
+    }
+
+    /// On a client of the program's own, which may lead anywhere.
+    pub(super) fn on_client(client: Client) -> Self {
+        let place = Address::DynamoDb { endpoint: None }.to_string();
+        Self { client, clock: Clock::system(), place, lacks: Arc::default(), regional: false }
     }
 
     async fn find_lacks(&self) -> Result<Lacks, Error> {
         let mut lacks = Lacks::new();
+        if self.regional {
+            return Ok(lacks);
+        }
         let update = || self.client.update_table().table_name(ABSENT_TABLE);
         let stream = sdk::StreamSpecification::builder()
             .stream_enabled(true)
@@ -170,8 +186,8 @@ impl DynamoDb {
         Error::Refused { code: "InvalidRequest".to_owned(), message: cause.to_string() }
     }
 
-    fn has(&self, feature: Feature) -> bool {
-        !self.lacks.contains_key(&feature)
+    async fn has(&self, feature: Feature) -> Result<bool, Error> {
+        Ok(!self.lacks().await?.contains_key(&feature))
     }
 
     async fn description(&self, table: &TableName) -> Result<Option<sdk::TableDescription>, Error> {
@@ -183,7 +199,7 @@ impl DynamoDb {
     }
 
     async fn ttl_attribute(&self, table: &TableName) -> Result<Option<String>, Error> {
-        if !self.has(Feature::TimeToLive) {
+        if !self.has(Feature::TimeToLive).await? {
             return Ok(None);
         }
         let answer = match self.client.describe_time_to_live().table_name(table.as_str()).send().await {
@@ -199,7 +215,7 @@ impl DynamoDb {
     }
 
     async fn pitr_days(&self, table: &TableName) -> Result<Option<u32>, Error> {
-        if !self.has(Feature::PointInTimeRecovery) {
+        if !self.has(Feature::PointInTimeRecovery).await? {
             return Ok(None);
         }
         let answer = match self.client.describe_continuous_backups().table_name(table.as_str()).send().await {
@@ -218,7 +234,7 @@ impl DynamoDb {
     }
 
     async fn tags_of(&self, arn: Option<&str>) -> Result<Tags, Error> {
-        let (Some(arn), true) = (arn, self.has(Feature::Tags)) else { return Ok(Tags::new()) };
+        let (Some(arn), true) = (arn, self.has(Feature::Tags).await?) else { return Ok(Tags::new()) };
         let (mut tags, mut next) = (Tags::new(), None);
         loop {
             let page =
@@ -263,8 +279,8 @@ impl Backend for DynamoDb {
         self.place.clone()
     }
 
-    fn lacks(&self) -> &Lacks {
-        &self.lacks
+    async fn lacks(&self) -> Result<&Lacks, Error> {
+        self.lacks.get_or_try_init(|| self.find_lacks()).await
     }
 
     fn in_region(&self, region: &str) -> Option<Arc<dyn Backend>> {
@@ -376,7 +392,7 @@ impl Backend for DynamoDb {
                         Billing::OnDemand => request.billing_mode(sdk::BillingMode::PayPerRequest),
                         Billing::Provisioned(throughput) => {
                             let request = request.provisioned_throughput(units(*throughput).map_err(wrong)?);
-                            match self.has(Feature::OnDemand) {
+                            match self.has(Feature::OnDemand).await? {
                                 true => request.billing_mode(sdk::BillingMode::Provisioned),
                                 false => request,
                             }
@@ -469,6 +485,18 @@ impl Backend for DynamoDb {
     async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
         let answer = self.client.delete_table().table_name(table.as_str()).send().await;
         answer.map(|_| ()).map_err(|error| self.error(&error))
+    }
+
+    async fn execute(&self, request: Request) -> Result<Response, Error> {
+        self.item_operation(request).await
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    async fn sdk_client(&self) -> Result<Client, Error> {
+        Ok(self.client.clone())
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {

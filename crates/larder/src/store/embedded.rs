@@ -1,17 +1,19 @@
 //! A store on the engine, in process.
 //!
-//! It owns no thread: whoever asks it to pause works off what the engine has to do, such as filling an index.
-//! Settings that the engine keeps but does not act on yet count as lacking.
+//! Its one thread removes items soon after they have expired. Whoever asks the store to pause works off what
+//! else the engine has to do, such as filling an index. Settings that the engine keeps but does not act on yet count as lacking.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use larder_engine::ops::{
     BillingMode, CreateTable, DeleteTable, DescribeTable, DescribeTimeToLive, EncryptionSpecification,
     IndexChange, IndexStatus, KeyElement, KeyRole, ListTables, NewIndex, ProjectionKind,
-    ProjectionSpecification, StreamSpecification, TableStatus, TagResource, TimeToLive, UpdateTable,
-    UpdateTimeToLive,
+    ProjectionSpecification, Request, Response, StreamSpecification, TableStatus, TagResource, TimeToLive,
+    UpdateTable, UpdateTimeToLive,
 };
 use larder_engine::{Engine, Error as EngineError};
 use larder_model::{
@@ -19,52 +21,108 @@ use larder_model::{
     StreamView, TableDefinition, TableName, Throughput,
 };
 use larder_storage::Options;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{Backend, Busy, Deployed, Error, Feature, Lacks, TableChange};
+use super::items::{NOT_OF_ITEMS, tables};
+use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, TableChange};
+
+/// How soon what has expired leaves the disk.
+const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Embedded {
-    engine: Engine,
-    clock: Clock,
+    core: Core,
     place: String,
     lacks: Lacks,
 }
 
 impl Embedded {
-    pub(super) async fn open(path: &Path) -> Result<Self, Error> {
+    pub(super) async fn open(path: &Path, clock: Clock) -> Result<Self, Error> {
         let place = path.display().to_string();
         let path = path.to_owned();
-        let engine = blocking(move || Engine::open(&path, Options::default())).await?;
-        Ok(Self::new(engine, place))
+        let engine = blocking(move || Engine::open(&path, Options::default())).await.map_err(error)?;
+        Ok(Self::new(engine, clock, place).at_work())
     }
 
-    pub(super) async fn memory(place: String) -> Result<Self, Error> {
-        Ok(Self::new(blocking(Engine::memory).await?, place))
+    pub(super) async fn memory(place: String, clock: Clock) -> Result<Self, Error> {
+        Ok(Self::new(blocking(Engine::memory).await.map_err(error)?, clock, place).at_work())
     }
 
-    fn new(engine: Engine, place: String) -> Self {
+    fn new(engine: Engine, clock: Clock, place: String) -> Self {
         let lacks = [
             (Feature::PointInTimeRecovery, "the embedded store keeps no history yet"),
             (Feature::Encryption, "the embedded store does not encrypt its files yet"),
             (Feature::Streams, "the streams of the embedded store cannot be read yet"),
         ];
         let lacks = lacks.into_iter().map(|(feature, why)| (feature, why.to_owned())).collect();
-        Self { engine, clock: Clock::system(), place, lacks }
+        Self { core: Core::new(engine, clock), place, lacks }
     }
 
-    /// Does all there is to do in the background, but expires nothing.
-    async fn work(&self) -> Result<(), Error> {
-        let (engine, clock) = (self.engine.clone(), self.clock.clone());
-        blocking(move || {
-            while engine.work(clock.now(), Duration::MAX)?.more {}
-            Ok(())
+    fn at_work(self) -> Self {
+        self.core.worker.start(self.core.clock.clone());
+        self
+    }
+
+    async fn item_operation(&self, request: Request) -> Result<Response, EngineError> {
+        let engine = &self.core.engine;
+        Ok(match request {
+            Request::GetItem(request) => Response::GetItem(engine.get_item(&request)?),
+            Request::PutItem(request) => Response::PutItem(engine.put_item(request).await?),
+            Request::UpdateItem(request) => Response::UpdateItem(engine.update_item(request).await?),
+            Request::DeleteItem(request) => Response::DeleteItem(engine.delete_item(request).await?),
+            Request::Query(request) => Response::Query(engine.query(&request)?),
+            Request::Scan(request) => Response::Scan(engine.scan(&request)?),
+            Request::BatchGetItem(request) => Response::BatchGetItem(engine.batch_get_item(request)?),
+            Request::BatchWriteItem(request) => {
+                Response::BatchWriteItem(engine.batch_write_item(request).await?)
+            }
+            Request::TransactGetItems(request) => {
+                Response::TransactGetItems(engine.transact_get_items(&request)?)
+            }
+            Request::TransactWriteItems(request) => {
+                let now = self.core.clock.now();
+                Response::TransactWriteItems(engine.transact_write_items(request, now).await?)
+            }
+            _ => return Err(EngineError::Api(ApiError::UnknownOperation(NOT_OF_ITEMS.to_owned()))),
         })
-        .await
+    }
+
+    fn item_error(&self, error: EngineError, tables: Vec<TableName>) -> Error {
+        match error {
+            EngineError::Api(ApiError::ResourceNotFound(message)) => {
+                let missing = |table: &TableName| {
+                    self.core.engine.describe_table(&DescribeTable { table: table.clone() }).is_err()
+                };
+                match tables.into_iter().find(missing) {
+                    Some(table) => Error::NoTable { table },
+                    None => Error::Busy(message),
+                }
+            }
+            EngineError::Api(ApiError::ConditionalCheckFailed { item }) => Error::Condition { item },
+            EngineError::Api(ApiError::TransactionCanceled { reasons }) => {
+                let reasons = reasons.into_iter().map(|reason| Cancellation {
+                    code: reason.code.to_owned(),
+                    message: reason.message,
+                    item: reason.item,
+                });
+                Error::Cancelled { reasons: reasons.collect() }
+            }
+            EngineError::Api(ApiError::UnknownOperation(message)) => Error::Unsupported(message),
+            EngineError::Key(_)
+            | EngineError::Expression(_)
+            | EngineError::Storage(larder_storage::Error::Busy { .. }) => {
+                self.item_error(EngineError::Api(error.into()), tables)
+            }
+            EngineError::Api(throttled @ (ApiError::Throttled | ApiError::LimitExceeded(_))) => {
+                Error::Throttled(throttled.to_string())
+            }
+            other => self::error(other),
+        }
     }
 
     async fn update(&self, request: UpdateTable) -> Result<(), Error> {
-        self.engine.update_table(request, self.clock.now()).await.map_err(error)?;
-        self.work().await
+        self.core.engine.update_table(request, self.core.clock.now()).await.map_err(error)?;
+        self.core.work().await.map_err(error)
     }
 }
 
@@ -74,15 +132,15 @@ impl Backend for Embedded {
         self.place.clone()
     }
 
-    fn lacks(&self) -> &Lacks {
-        &self.lacks
+    async fn lacks(&self) -> Result<&Lacks, Error> {
+        Ok(&self.lacks)
     }
 
     async fn list_tables(&self) -> Result<Vec<TableName>, Error> {
         let mut names: Vec<TableName> = Vec::new();
         loop {
             let start = names.last().map(ToString::to_string);
-            let page = self.engine.list_tables(&ListTables { start, limit: None }).map_err(error)?;
+            let page = self.core.engine.list_tables(&ListTables { start, limit: None }).map_err(error)?;
             names.extend(page.names);
             if page.last.is_none() {
                 return Ok(names);
@@ -91,12 +149,12 @@ impl Backend for Embedded {
     }
 
     async fn describe(&self, table: &TableName) -> Result<Option<Deployed>, Error> {
-        let description = match self.engine.describe_table(&DescribeTable { table: table.clone() }) {
+        let description = match self.core.engine.describe_table(&DescribeTable { table: table.clone() }) {
             Ok(description) => description,
             Err(EngineError::Api(ApiError::ResourceNotFound(_))) => return Ok(None),
             Err(other) => return Err(error(other)),
         };
-        let ttl = self.engine.describe_time_to_live(&DescribeTimeToLive { table: table.clone() });
+        let ttl = self.core.engine.describe_time_to_live(&DescribeTimeToLive { table: table.clone() });
         let ttl_attribute = match ttl.map_err(error)? {
             TimeToLive::Enabled(attribute) => Some(attribute),
             TimeToLive::Disabled => None,
@@ -142,8 +200,8 @@ impl Backend for Embedded {
             deletion_protection: Some(definition.deletion_protection),
             tags: definition.tags.clone().into_iter().collect(),
         };
-        self.engine.create_table(request, self.clock.now()).await.map_err(error)?;
-        self.work().await
+        self.core.engine.create_table(request, self.core.clock.now()).await.map_err(error)?;
+        self.core.work().await.map_err(error)
     }
 
     async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error> {
@@ -175,8 +233,8 @@ impl Backend for Embedded {
             TableChange::DeletionProtection(on) => request.deletion_protection = Some(*on),
             TableChange::TimeToLive { attribute, enabled } => {
                 let request = UpdateTimeToLive { table, attribute: attribute.clone(), enabled: *enabled };
-                self.engine.update_time_to_live(request).await.map_err(error)?;
-                return self.work().await;
+                self.core.engine.update_time_to_live(request).await.map_err(error)?;
+                return self.core.work().await.map_err(error);
             }
             TableChange::PointInTimeRecovery { .. } => {
                 let why = self.lacks.get(&Feature::PointInTimeRecovery).cloned();
@@ -184,28 +242,128 @@ impl Backend for Embedded {
             }
             TableChange::Tag(tags) => {
                 let tags = tags.clone().into_iter().collect();
-                return self.engine.tag_resource(TagResource { table, tags }).await.map_err(error);
+                return self.core.engine.tag_resource(TagResource { table, tags }).await.map_err(error);
             }
         }
         self.update(request).await
     }
 
     async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
-        self.engine.delete_table(DeleteTable { table: table.clone() }).await.map_err(error)?;
-        self.work().await
+        self.core.engine.delete_table(DeleteTable { table: table.clone() }).await.map_err(error)?;
+        self.core.work().await.map_err(error)
+    }
+
+    async fn execute(&self, request: Request) -> Result<Response, Error> {
+        // Read most often, so without a copy of the table's name.
+        if let Request::GetItem(get) = &request {
+            let answer = self.core.engine.get_item(get).map(Response::GetItem);
+            return answer.map_err(|error| self.item_error(error, tables(&request)));
+        }
+        let tables = tables(&request);
+        self.item_operation(request).await.map_err(|error| self.item_error(error, tables))
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    fn is_embedded(&self) -> bool {
+        true
+    }
+
+    async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
+        Ok(super::client::client(self.core.clone()))
     }
 
     async fn pause(&self, _asked: u32) -> Result<(), Error> {
-        self.work().await
+        self.core.work().await.map_err(error)
+    }
+}
+
+/// The engine, its clock, and the thread that works for it. Clones are the same; the thread goes with the last.
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    pub(super) clock: Clock,
+    worker: Arc<Worker>,
+}
+
+impl Core {
+    fn new(engine: Engine, clock: Clock) -> Self {
+        let shared = Shared { engine: Mutex::new(Some(engine.clone())), stopped: Condvar::new() };
+        Self { engine, clock, worker: Arc::new(Worker(Arc::new(shared))) }
+    }
+
+    /// Does all there is to do in the background, but expires nothing.
+    pub(super) async fn work(&self) -> Result<(), EngineError> {
+        let (shared, now) = (Arc::clone(&self.worker.0), self.clock.now());
+        blocking(move || {
+            while let Some(engine) = &*shared.engine.lock() {
+                if !engine.work(now, Duration::MAX)?.more {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Removes what has expired, now and then.
+///
+/// A thread rather than a task: it serves programs whose runtimes come and go, and tests that stop `tokio`'s
+/// time.
+#[derive(Debug)]
+struct Worker(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Taken out to stop. Held during a step, so that nobody has the directory open once the store is gone.
+    engine: Mutex<Option<Engine>>,
+    stopped: Condvar,
+}
+
+impl Worker {
+    fn start(&self, clock: Clock) {
+        let shared = Arc::clone(&self.0);
+        let thread = thread::Builder::new().name("larder-store".to_owned());
+        if let Err(error) = thread.spawn(move || shared.run(&clock)) {
+            tracing::warn!(%error, "expired items stay on disk: there is no thread to remove them");
+        }
+    }
+}
+
+impl Drop for Worker {
+    /// Waits for the step that is being made, which is bounded.
+    fn drop(&mut self) {
+        *self.0.engine.lock() = None;
+        self.0.stopped.notify_one();
+    }
+}
+
+impl Shared {
+    fn run(&self, clock: &Clock) {
+        let mut engine = self.engine.lock();
+        loop {
+            match engine.as_ref().map(|engine| engine.work(clock.now(), Duration::ZERO)) {
+                None => return,
+                // Let those in who wait for the lock.
+                Some(Ok(worked)) if worked.more => MutexGuard::bump(&mut engine),
+                Some(Ok(_)) => drop(self.stopped.wait_for(&mut engine, TICK)),
+                Some(Err(error)) => {
+                    tracing::error!(%error, "background work failed");
+                    self.stopped.wait_for(&mut engine, TICK);
+                }
+            }
+        }
     }
 }
 
 /// Runs what waits for the disk where it holds nobody else up.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
-) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await.expect("the engine does not panic");
-    done.map_err(error)
+) -> Result<T, EngineError> {
+    tokio::task::spawn_blocking(work).await.expect("the engine does not panic")
 }
 
 fn error(error: EngineError) -> Error {
@@ -312,17 +470,19 @@ mod tests {
             deletion_protection: false,
             tags: Tags::new(),
         };
-        let store = Embedded::open(directory.path()).await.unwrap();
+        let store = Embedded::open(directory.path(), Clock::system()).await.unwrap();
         store.create_table(&definition).await.unwrap();
         let request = UpdateTable {
             attributes: attributes(&index.key),
             index_changes: Some(vec![IndexChange::Create(new_index(&index))]),
             ..no_change(definition.name.clone())
         };
-        store.engine.update_table(request, store.clock.now()).await.unwrap();
+        store.core.engine.update_table(request, store.core.clock.now()).await.unwrap();
         drop(store);
 
-        let store = Embedded::open(directory.path()).await.unwrap();
+        // Nobody works for this one unasked.
+        let engine = Engine::open(directory.path(), Options::default()).unwrap();
+        let store = Embedded::new(engine, Clock::system(), String::new());
         let busy = async || store.describe(&definition.name).await.unwrap().unwrap().busy;
         assert_eq!(busy().await, Some(Busy::Index { name: index.name.clone(), removing: false }));
         store.pause(0).await.unwrap();

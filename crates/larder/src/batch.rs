@@ -1,0 +1,358 @@
+//! Many records at once, as many as there are: cut into batches, what a store leaves undone asked for again.
+//!
+//! Every record has an outcome of its own, in the order they were given. A key that is given twice is asked for
+//! once; of two records with one key the later is written, and both say so.
+//!
+//! Where a write has to look at what was there (lifecycles, versions, fields `on create`, items kept in parts),
+//! records are written one by one, several at a time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use larder_engine::item_bytes;
+use larder_engine::ops::{
+    BatchGetEcho, BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, ReturnCapacity,
+};
+use larder_expr::Projection;
+use larder_model::Item;
+use larder_model::limits::{BATCH_BYTES_MAX, BATCH_GET_KEYS_MAX, BATCH_WRITE_ITEMS_MAX};
+
+use crate::entity::Core;
+use crate::shelf::{self, Draft, Given, Record, Shelf};
+use crate::{Error, oversize, store};
+
+/// Requests that are under way together.
+const REQUESTS_AT_ONCE: usize = 4;
+const ATTEMPTS_MAX: u32 = 8;
+const PAUSE_FIRST: Duration = Duration::from_millis(25);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+impl<R: Record> Shelf<R> {
+    /// Reads many records, from the store.
+    ///
+    /// ```
+    /// # use larder::{Fields, Schema, Store, System};
+    /// # use larder_schema::{Environment, NoFiles};
+    /// # let text = "system notes\ntable notes {\n  key id\n  entity Note {\n    id: string nonempty\n    text: string\n  }\n}";
+    /// # let schema = Schema::load("s.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let system = System::open(schema, Store::memory().await).await?;
+    /// let notes = system.entries("Note").expect("it is declared");
+    /// let note = |id: &str| Fields::from([("id".to_owned(), id.into()), ("text".to_owned(), "hello".into())]);
+    /// for outcome in notes.put_many([note("a"), note("b")]).await {
+    ///     outcome?;
+    /// }
+    /// let key = |id: &str| Fields::from([("id".to_owned(), id.into())]);
+    /// let found = notes.get_many([key("a"), key("missing")]).await;
+    /// assert!(found[0].1.as_ref().is_ok_and(|note| note.is_some()));
+    /// assert!(found[1].1.as_ref().is_ok_and(|note| note.is_none()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn get_many<K: Into<R::Key>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<(R::Key, Result<Option<R>, Error>)> {
+        let core = &self.core;
+        let keys: Vec<R::Key> = keys.into_iter().map(Into::into).collect();
+        let stored: Vec<Result<Item, Error>> =
+            keys.iter().map(|key| core.key(&key.clone().into_fields())).collect();
+        let good: Vec<Item> = stored.iter().filter_map(|key| key.as_ref().ok()).cloned().collect();
+        let consistent = core.entity().policy.reads == larder_schema::schema::Consistency::Strong;
+        let mut items = read(core, good, consistent, None).await.into_iter();
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for (key, stored) in keys.into_iter().zip(stored) {
+            let found = match stored {
+                Ok(_) => items.next().unwrap_or(Ok(None)),
+                Err(error) => Err(error),
+            };
+            let outcome = match found {
+                Ok(Some(item)) => self.whole(item).await,
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
+            outcomes.push((key, outcome));
+        }
+        outcomes
+    }
+
+    /// The record of an item that was read, unless it has expired.
+    async fn whole(&self, item: Item) -> Result<Option<R>, Error> {
+        let now = self.core.unix_now();
+        if self.core.is_expired(&item, now) || is_mark(&item) {
+            return Ok(None);
+        }
+        let whole = oversize::join(&self.core, item).await?;
+        whole.map(|item| shelf::read(&self.core, &item, now)).transpose()
+    }
+
+    /// Writes many records, there or not.
+    pub async fn put_many<D: Draft<R>>(&self, drafts: impl IntoIterator<Item = D>) -> Vec<Result<R, Error>> {
+        let core = &self.core;
+        let drafts = drafts.into_iter().map(|draft| {
+            let version = draft.kept().and_then(|kept| kept.version);
+            (draft.into_fields(), version)
+        });
+        let drafts: Vec<_> = drafts.collect();
+        let now = core.unix_now();
+        if !is_plain(core) {
+            let writes = futures_util::stream::iter(drafts).map(|(fields, version)| async move {
+                let (item, _) = core.put(fields, version).await?;
+                shelf::read(core, &item, core.unix_now())
+            });
+            return writes.buffered(REQUESTS_AT_ONCE).collect().await;
+        }
+        let items: Vec<Result<Item, Error>> = drafts
+            .into_iter()
+            .map(|(fields, _)| {
+                let item = core.item(core.checked(fields)?, core.now(), true)?;
+                match oversize::is_oversize(core, &item) {
+                    false => Ok(item),
+                    // Without splitting, what is stored is one item still.
+                    true => Ok(oversize::prepare(core, item.clone())?.map_or(item, |prepared| prepared.head)),
+                }
+            })
+            .collect();
+        let writes = items.iter().filter_map(|item| item.as_ref().ok());
+        let writes = writes.map(|item| BatchWrite::Put(item.clone())).collect();
+        let mut written = write(core, writes).await.into_iter();
+        let mut outcomes = Vec::with_capacity(items.len());
+        for item in items {
+            let outcome = match item {
+                Ok(item) => match written.next().unwrap_or(Ok(())) {
+                    Ok(()) => match oversize::join(core, item).await {
+                        Ok(whole) => shelf::read(core, &whole.unwrap_or_default(), now),
+                        Err(error) => Err(error),
+                    },
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            };
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// Removes many records. One that was not there counts as removed.
+    pub async fn delete_many<K: Into<R::Key>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<(R::Key, Result<(), Error>)> {
+        let core = &self.core;
+        let keys: Vec<R::Key> = keys.into_iter().map(Into::into).collect();
+        let stored: Vec<Result<Item, Error>> =
+            keys.iter().map(|key| core.key(&key.clone().into_fields())).collect();
+        let good: Vec<Item> = stored.iter().filter_map(|key| key.as_ref().ok()).cloned().collect();
+        let mut deleted = delete(core, good).await.into_iter();
+        let outcomes = keys.into_iter().zip(stored).map(|(key, stored)| {
+            let outcome = stored.and_then(|_| deleted.next().unwrap_or(Ok(())));
+            (key, outcome)
+        });
+        outcomes.collect()
+    }
+}
+
+/// Whether a put is one unconditional write of one item.
+fn is_plain(core: &Core) -> bool {
+    let entity = core.entity();
+    entity.lifecycles.is_empty()
+        && !entity.policy.versions
+        && !entity.fields.iter().any(|field| field.on_create)
+        && !oversize::may_split(core)
+        && entity.policy.oversize.first != larder_schema::schema::OversizeStep::Skip
+        && entity.policy.oversize.otherwise != Some(larder_schema::schema::OversizeStep::Skip)
+}
+
+/// What only items of the layer's own have: part of another one, or a note that there is none.
+pub(crate) const MARKS: [&str; 2] = [larder_schema::CHUNK, crate::cache::ABSENT];
+
+pub(crate) fn is_mark(item: &Item) -> bool {
+    MARKS.iter().any(|mark| item.contains(mark))
+}
+
+/// Removes items by key, with all that belongs to them.
+pub(crate) async fn delete(core: &Core, keys: Vec<Item>) -> Vec<Result<(), Error>> {
+    if oversize::may_split(core) {
+        let deletes = futures_util::stream::iter(keys)
+            .map(|key| async move { core.delete(&key, None).await.map(|_| ()) });
+        return deletes.buffered(REQUESTS_AT_ONCE).collect().await;
+    }
+    write(core, keys.into_iter().map(BatchWrite::Delete).collect()).await
+}
+
+/// Reads items by key, in order. Expired ones are among them.
+pub(crate) async fn read(
+    core: &Core,
+    keys: Vec<Item>,
+    consistent: bool,
+    projection: Option<&Projection>,
+) -> Vec<Result<Option<Item>, Error>> {
+    let mut distinct = HashMap::new();
+    for key in &keys {
+        distinct.entry(item_bytes::encode(key)).or_insert_with(|| key.clone());
+    }
+    let mut left: Vec<Item> = distinct.into_values().collect();
+    let mut batches = Vec::new();
+    while !left.is_empty() {
+        batches.push(left.split_off(left.len().saturating_sub(BATCH_GET_KEYS_MAX)));
+    }
+    let reads =
+        futures_util::stream::iter(batches).map(|batch| read_batch(core, batch, consistent, projection));
+    let mut found: HashMap<Vec<u8>, Result<Option<Item>, Error>> = HashMap::new();
+    let mut reads = reads.buffer_unordered(REQUESTS_AT_ONCE);
+    while let Some(batch) = reads.next().await {
+        found.extend(batch);
+    }
+    drop(reads);
+    keys.iter().map(|key| found.get(&item_bytes::encode(key)).cloned().unwrap_or(Ok(None))).collect()
+}
+
+async fn read_batch(
+    core: &Core,
+    keys: Vec<Item>,
+    consistent: bool,
+    projection: Option<&Projection>,
+) -> HashMap<Vec<u8>, Result<Option<Item>, Error>> {
+    let mut outcomes: HashMap<_, _> = keys.iter().map(|key| (item_bytes::encode(key), Ok(None))).collect();
+    let mut left = keys;
+    for attempt in 1.. {
+        let table = BatchGetTable {
+            table: core.table_name.clone(),
+            keys: left.clone(),
+            projection: projection.cloned(),
+            consistent,
+            echo: BatchGetEcho::default(),
+        };
+        let request = BatchGetItem { tables: vec![table], capacity: ReturnCapacity::None };
+        match core.store.batch_get_item(request).await {
+            Ok((tables, unprocessed)) => {
+                for item in tables.into_iter().flat_map(|(_, items)| items) {
+                    outcomes.insert(item_bytes::encode(&core.key_of(&item)), Ok(Some(item)));
+                }
+                let before = left.len();
+                left = unprocessed.into_iter().flat_map(|table| table.keys).collect();
+                // Cut short for its size, not for its pace.
+                if !left.is_empty() && left.len() < before {
+                    continue;
+                }
+            }
+            Err(error) if attempt < ATTEMPTS_MAX && error.is_transient() => {}
+            Err(error) => {
+                fail(&mut outcomes, &left, &error);
+                break;
+            }
+        }
+        if left.is_empty() {
+            break;
+        }
+        if attempt >= ATTEMPTS_MAX {
+            fail(&mut outcomes, &left, &never_done());
+            break;
+        }
+        pause(attempt).await;
+    }
+    outcomes
+}
+
+fn fail<T>(outcomes: &mut HashMap<Vec<u8>, Result<T, Error>>, keys: &[Item], error: &store::Error) {
+    for key in keys {
+        outcomes.insert(item_bytes::encode(key), Err(error.clone().into()));
+    }
+}
+
+fn never_done() -> store::Error {
+    store::Error::Throttled("it left part of a batch undone each time it was asked".to_owned())
+}
+
+/// Puts and deletes items of one table, each whole by itself, with an outcome for each. Of several writes of one
+/// key the last is made. What L1 holds of them is forgotten.
+pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<(), Error>> {
+    let key = |write: &BatchWrite| match write {
+        BatchWrite::Put(item) => core.key_of(item),
+        BatchWrite::Delete(key) => key.clone(),
+    };
+    let keys: Vec<Vec<u8>> = writes.iter().map(|write| item_bytes::encode(&key(write))).collect();
+    let mut last: HashMap<&[u8], usize> = HashMap::new();
+    for (at, key) in keys.iter().enumerate() {
+        last.insert(key, at);
+    }
+    let mut batches: Vec<Vec<BatchWrite>> = Vec::new();
+    let mut bytes = 0;
+    for (at, write) in writes.into_iter().enumerate() {
+        if last.get(keys[at].as_slice()) != Some(&at) {
+            continue;
+        }
+        let size = match &write {
+            BatchWrite::Put(item) => item.size(),
+            BatchWrite::Delete(key) => key.size(),
+        };
+        match batches.last_mut() {
+            // The request as JSON is longer than the items are.
+            Some(batch) if batch.len() < BATCH_WRITE_ITEMS_MAX && (bytes + size) * 2 < BATCH_BYTES_MAX => {
+                batch.push(write);
+                bytes += size;
+            }
+            _ => {
+                batches.push(vec![write]);
+                bytes = size;
+            }
+        }
+    }
+    let writes = futures_util::stream::iter(batches).map(|batch| write_batch(core, batch));
+    let mut failed: HashMap<Vec<u8>, Result<(), Error>> = HashMap::new();
+    let mut writes = writes.buffer_unordered(REQUESTS_AT_ONCE);
+    while let Some(outcomes) = writes.next().await {
+        failed.extend(outcomes);
+    }
+    drop(writes);
+    keys.iter().map(|key| failed.get(key).cloned().unwrap_or(Ok(()))).collect()
+}
+
+/// What was not written, and why.
+async fn write_batch(core: &Core, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
+    let key = |write: &BatchWrite| match write {
+        BatchWrite::Put(item) => core.key_of(item),
+        BatchWrite::Delete(key) => key.clone(),
+    };
+    let mut outcomes = HashMap::new();
+    let all: Vec<Item> = batch.iter().map(key).collect();
+    let mut left = batch;
+    for attempt in 1.. {
+        let request = BatchWriteItem {
+            tables: vec![(core.table_name.clone(), left.clone())],
+            capacity: ReturnCapacity::None,
+            collection_metrics: false,
+        };
+        match core.store.batch_write_item(request).await {
+            Ok(unprocessed) => left = unprocessed.into_iter().flat_map(|(_, writes)| writes).collect(),
+            // Puts and deletes can be made twice.
+            Err(error) if attempt < ATTEMPTS_MAX && error.is_transient() => {}
+            Err(error) => {
+                let keys: Vec<Item> = left.iter().map(key).collect();
+                fail(&mut outcomes, &keys, &error);
+                break;
+            }
+        }
+        if left.is_empty() {
+            break;
+        }
+        if attempt >= ATTEMPTS_MAX {
+            let keys: Vec<Item> = left.iter().map(key).collect();
+            fail(&mut outcomes, &keys, &never_done());
+            break;
+        }
+        pause(attempt).await;
+    }
+    for key in &all {
+        core.cache.wrote(key, !outcomes.contains_key(&item_bytes::encode(key)));
+    }
+    outcomes
+}
+
+/// Longer each time, and never the same for two who were turned away together.
+pub(crate) async fn pause(attempt: u32) {
+    let longest = PAUSE_FIRST.saturating_mul(2u32.saturating_pow(attempt.min(16))).min(PAUSE_MAX);
+    tokio::time::sleep(longest.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+}

@@ -1,0 +1,559 @@
+//! Caching of one entity: L1, the store, the source, in that order.
+//!
+//! ```text
+//! read.rs       the order, and what is done when one of them fails
+//! freshness.rs  item + policy + now → fresh, stale or gone
+//! l1.rs         records in memory
+//! flight.rs     one load per key in this process; lease.rs across processes
+//! write.rs      writes behind; queue.rs what waits
+//! ```
+//!
+//! An item of ours that holds no record carries `larder_absent`: the memory of an absence, or a load that is under
+//! way. Nobody may read it as a record.
+
+mod flight;
+pub(crate) mod freshness;
+mod l1;
+mod lease;
+mod queue;
+pub(crate) mod read;
+mod write;
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_model::{AttributeValue, Item, UnixTime};
+use larder_schema::jiff::SignedDuration;
+use larder_schema::schema::{Consistency, OnError, Source as SourceSettings};
+use larder_schema::{Entity, Fields};
+use parking_lot::Mutex;
+
+use crate::entity::{Core, timestamp};
+use crate::observe::{Observer, Sink};
+use crate::shelf::{self, Draft, Given, Record, Shelf};
+use crate::source::{BoxError, Known, Load, Source};
+use crate::{Error, Schema};
+
+use flight::Flights;
+pub(crate) use freshness::FRESH_UNTIL;
+use l1::L1;
+use read::{FlightKey, Landed, Loader, Subject};
+use write::Behind;
+pub use write::{Drained, Unwritten};
+
+/// Marks an item that holds no record.
+pub(crate) const ABSENT: &str = "larder_absent";
+/// Until when somebody has the right to load the item, in Unix milliseconds; and who.
+const FLIGHT: &str = "larder_flight";
+const FLIGHT_BY: &str = "larder_flight_by";
+
+/// A key as bytes. Different keys differ.
+pub(crate) type Identity = Arc<[u8]>;
+
+/// Each part with its length before it, so that no two keys run together.
+pub(crate) fn identity(key: &Item) -> Identity {
+    let mut bytes = Vec::new();
+    for (_, value) in key {
+        let number;
+        let (kind, part): (u8, &[u8]) = match value {
+            AttributeValue::S(text) => (b'S', text.as_bytes()),
+            AttributeValue::B(part) => (b'B', part),
+            AttributeValue::N(value) => {
+                number = value.to_string();
+                (b'N', number.as_bytes())
+            }
+            // Keys are texts, numbers and bytes; a store refuses any other before this matters.
+            _ => (b'?', &[]),
+        };
+        bytes.push(kind);
+        bytes.extend_from_slice(&part.len().to_be_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes.into()
+}
+
+/// What the entities of one system share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    queues: Mutex<Vec<Arc<Behind>>>,
+    sources: Mutex<Vec<(String, Arc<Source>)>>,
+    pub(crate) sink: Arc<Sink>,
+}
+
+impl Shared {
+    /// At most so long, or for each entity as long as the schema says.
+    pub(crate) async fn drain(&self, at_most: Option<Duration>) -> Drained {
+        let queues = self.queues.lock().clone();
+        write::drain(&queues, at_most).await
+    }
+
+    /// One for all entities that name it. An entity without a source has its own, without any rules.
+    fn source(&self, settings: Option<&SourceSettings>) -> Arc<Source> {
+        let Some(settings) = settings else { return Arc::default() };
+        let mut sources = self.sources.lock();
+        if let Some((_, source)) = sources.iter().find(|(name, _)| *name == settings.name) {
+            return Arc::clone(source);
+        }
+        let source = Arc::new(Source::new(settings.clone()));
+        sources.push((settings.name.clone(), Arc::clone(&source)));
+        source
+    }
+}
+
+/// What the layer keeps in memory for one entity.
+#[derive(Debug)]
+pub(crate) struct EntityCache {
+    /// None for an entity with a secret in it, whatever the schema says of L1.
+    l1: Option<L1>,
+    flights: Arc<Flights<FlightKey, Landed>>,
+    behind: Arc<Behind>,
+    source: Arc<Source>,
+}
+
+impl EntityCache {
+    pub(crate) fn new(schema: &Schema, entity: &Entity, shared: &Shared, observer: Arc<Observer>) -> Self {
+        let settings =
+            entity.source.as_ref().and_then(|name| schema.sources.iter().find(|source| source.name == *name));
+        let behind = Arc::new(Behind::new(&entity.name, &entity.policy, observer));
+        shared.queues.lock().push(Arc::clone(&behind));
+        Self {
+            l1: entity.policy.l1.filter(|_| !has_secret(schema, entity)).map(L1::new),
+            flights: Arc::new(Flights::new()),
+            behind,
+            source: shared.source(settings),
+        }
+    }
+
+    /// Forgets what L1 holds for a key, because the store was written or may have been. What waits to be written
+    /// behind is older than what was written, and goes too; after a write that failed it still has to be written.
+    pub(crate) fn wrote(&self, key: &Item, is_written: bool) {
+        let key = identity(key);
+        if is_written {
+            self.behind.forget(&key);
+        }
+        if let Some(l1) = &self.l1 {
+            l1.forget(&key);
+        }
+    }
+}
+
+fn has_secret(schema: &Schema, entity: &Entity) -> bool {
+    entity.fields.iter().any(|field| schema.is_secret(field))
+}
+
+impl<R: Record> Shelf<R> {
+    /// The record of a key, from L1 or the store. No source is called.
+    ///
+    /// Where the schema says `on_error open`, a store that fails is a miss.
+    ///
+    /// ```
+    /// # use larder::{Fields, Store, System, Value};
+    /// # use larder_schema::{Environment, NoFiles, Schema};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let text = "system books\ntable books {\n  key isbn\n  entity Book {\n    isbn: string nonempty\n    title: string\n  }\n}\n";
+    /// # let schema = Schema::load("books.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+    /// let system = System::open(schema, Store::memory().await).await?;
+    /// let books = system.entries("Book").expect("the schema has it");
+    /// let key = Fields::from([("isbn".to_owned(), Value::from("0306406152"))]);
+    /// assert!(books.get(key).await?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn get(&self, key: impl Into<R::Key>) -> Result<Option<R>, Error> {
+        match read::look(self.subject(key.into())?).await {
+            Ok(fetched) => Ok(Some(fetched.into_record())),
+            Err(Why::Unreachable(error)) if self.core.entity().policy.on_error == OnError::Closed => {
+                Err(error)
+            }
+            Err(Why::Absent | Why::Expired | Why::Unreachable(_)) => Ok(None),
+        }
+    }
+
+    /// Cache-aside: what is kept, or why there is nothing; what to do about it is the caller's matter.
+    pub async fn look(&self, key: impl Into<R::Key>) -> Look<R> {
+        let looked = match self.subject(key.into()) {
+            Ok(subject) => read::look(subject).await,
+            Err(error) => Err(Why::Unreachable(error)),
+        };
+        match looked {
+            Ok(fetched) => Look::Hit(fetched),
+            Err(why) => Look::Miss(why),
+        }
+    }
+
+    /// Read-through: from L1, else from the store, else from the source, which is called once however many ask.
+    ///
+    /// The loader takes the key's fields and returns a value, an `Option` of one, or a [`Load`]. It may be called
+    /// again, as the schema's `retry` says, and goes on when the caller goes away.
+    ///
+    /// What the source does not have is [`Error::Absent`]. A source that fails is an error only when nothing
+    /// stale may be given instead.
+    ///
+    /// ```
+    /// # use larder::{Fields, Origin, Store, System, Value};
+    /// # use larder_schema::{Environment, NoFiles, Schema};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let text = "system pages\nsource web\ntable pages {\n  key pk\n  ttl ttl\n  entity Page from web {\n    key \"PAGE#{id}\"\n    ttl 1h\n    input id: string nonempty\n    text: string\n  }\n}\n";
+    /// # let schema = Schema::load("pages.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+    /// let system = System::open(schema, Store::memory().await).await?;
+    /// let pages = system.entries("Page").expect("the schema has it");
+    /// let key = Fields::from([("id".to_owned(), Value::from("1"))]);
+    ///
+    /// async fn download(_key: Fields) -> Result<Fields, std::io::Error> {
+    ///     Ok(Fields::from([("text".to_owned(), Value::from("once upon a time"))]))
+    /// }
+    /// let page = pages.fetch(key.clone(), download).await?;
+    /// assert_eq!(page.origin(), &Origin::Source);
+    /// let page = pages.fetch(key, download).await?;
+    /// assert_eq!(page.origin(), &Origin::Store);
+    /// # Ok::<(), larder::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn fetch<F, L, E>(
+        &self,
+        key: impl Into<R::Key>,
+        load: impl Fn(R::Ask) -> F + Send + Sync + 'static,
+    ) -> Result<Fetched<R>, Error>
+    where
+        F: Future<Output = Result<L, E>> + Send + 'static,
+        L: Into<Load<R::Value>>,
+        E: Into<BoxError>,
+    {
+        self.fetch_with(key, move |ask, _| load(ask)).await
+    }
+
+    /// Like [`fetch`](Self::fetch), with what is kept already, for sources that can answer
+    /// [not modified](Load::not_modified).
+    pub async fn fetch_with<F, L, E>(
+        &self,
+        key: impl Into<R::Key>,
+        load: impl Fn(R::Ask, Known) -> F + Send + Sync + 'static,
+    ) -> Result<Fetched<R>, Error>
+    where
+        F: Future<Output = Result<L, E>> + Send + 'static,
+        L: Into<Load<R::Value>>,
+        E: Into<BoxError>,
+    {
+        let key = key.into();
+        let subject = self.subject(key.clone())?;
+        let loader: Loader<R::Value> = Arc::new(move |known| {
+            let loading = load(R::Ask::from(key.clone()), known);
+            Box::pin(async move { loading.await.map(Into::into).map_err(Into::into) })
+        });
+        read::fetch(subject, loader).await
+    }
+
+    /// Checks a record and writes it after this call has returned; see [`System::drain`](crate::System::drain).
+    ///
+    /// It overwrites what is there, whatever its version. Readers in this process see it at once. The only
+    /// failures are a record that is not valid and a queue that is full.
+    pub async fn put_behind(&self, draft: impl Draft<R>) -> Result<R, Error> {
+        let core = &self.core;
+        let now = core.unix_now();
+        let item = core.item(core.checked(draft.into_fields())?, timestamp(now), true)?;
+        let record = shelf::read(core, &item, now)?;
+        let key = core.key_of(&item);
+        core.cache.behind.push(core, item)?;
+        if let Some(l1) = &core.cache.l1 {
+            l1.forget(&identity(&key));
+        }
+        Ok(record)
+    }
+
+    /// Makes a key a miss: removed from L1, from what waits to be written, and from the store.
+    ///
+    /// Where the schema says `on_error open`, a store that fails is logged and not an error.
+    pub async fn forget(&self, key: impl Into<R::Key>) -> Result<(), Error> {
+        let core = &self.core;
+        let key = core.key(&key.into().into_fields())?;
+        core.cache.behind.settle(&identity(&key)).await;
+        match core.delete(&key, None).await {
+            Ok(_) => Ok(()),
+            Err(error) if core.entity().policy.on_error == OnError::Open => {
+                core.observer.store_failed(&core.key_text(&key), "forget", &error, core.unix_now());
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn subject(&self, key: R::Key) -> Result<OneRecord<R>, Error> {
+        let fields = key.into_fields();
+        let key = self.core.key(&fields)?;
+        Ok(OneRecord {
+            identity: identity(&key),
+            text: self.core.key_text(&key),
+            core: Arc::clone(&self.core),
+            fields,
+            key,
+            record: PhantomData,
+        })
+    }
+}
+
+/// A record to be fetched.
+struct OneRecord<R> {
+    core: Arc<Core>,
+    /// What its key was made from.
+    fields: Fields,
+    key: Item,
+    identity: Identity,
+    text: String,
+    record: PhantomData<fn() -> R>,
+}
+
+impl<R: Record> Subject for OneRecord<R> {
+    type Out = R;
+    type Value = R::Value;
+
+    fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    fn key(&self) -> &Item {
+        &self.key
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn in_l1(&self) -> bool {
+        true
+    }
+
+    async fn read(&self) -> Result<Vec<Item>, Error> {
+        let is_strong = self.core.entity().policy.reads == Consistency::Strong;
+        Ok(self.core.load_even_expired(&self.key, is_strong).await?.into_iter().collect())
+    }
+
+    fn decode(&self, items: &[Item], now: UnixTime) -> Result<R, Error> {
+        let corrupt = || Error::Corrupt {
+            entity: self.core.name().to_owned(),
+            key: self.text.clone(),
+            cause: "there is no item".to_owned(),
+        };
+        shelf::read(&self.core, items.first().ok_or_else(corrupt)?, now)
+    }
+
+    fn encode(&self, value: R::Value, old: &[Item], now: UnixTime) -> Result<Vec<Item>, Error> {
+        let mut fields = R::value_fields(value);
+        fields.extend(self.fields.clone());
+        let fields = self.core.checked(fields)?;
+        let lasting = old.first().filter(|old| !self.core.is_expired(old, now));
+        let item = match lasting {
+            Some(old) => self.core.merged(fields, old)?.0,
+            None => self.core.item(fields, timestamp(now), true)?,
+        };
+        Ok(vec![item])
+    }
+
+    fn renew(&self, old: &[Item]) -> Result<Vec<Item>, Error> {
+        old.iter().map(|item| renewed(&self.core, item)).collect()
+    }
+
+    async fn write(&self, items: Vec<Item>) -> Result<(), Error> {
+        for item in items {
+            self.core.save(item, None).await?;
+        }
+        Ok(())
+    }
+}
+
+/// An item as if it had been fetched just now: what is computed from `now`, and its TTL.
+pub(crate) fn renewed(core: &Core, item: &Item) -> Result<Item, Error> {
+    let now = core.unix_now();
+    let entity = core.entity();
+    let mut fields = core.fields(item, now)?;
+    let mut places = core.computed_from_now();
+    places.retain(|at| !entity.fields[*at].on_create);
+    entity.compute_some(&mut fields, timestamp(now), &places);
+    let mut item = item.clone();
+    for name in [FLIGHT, FLIGHT_BY, FRESH_UNTIL] {
+        item.remove(name);
+    }
+    for field in places.iter().map(|at| &entity.fields[*at]).filter(|field| field.is_stored()) {
+        if let Some(value) = fields.get(&field.name) {
+            item.insert(field.attribute.clone(), core.encoded(field, value)?);
+        }
+    }
+    core.limit(&mut item, &fields, now);
+    Ok(item)
+}
+
+/// What a cache-aside read found.
+#[derive(Clone, Debug)]
+pub enum Look<R> {
+    Hit(Fetched<R>),
+    Miss(Why),
+}
+
+/// Why a read found nothing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Why {
+    /// It is not kept, or it is known that there is none.
+    Absent,
+    /// It was kept, and its time is over.
+    Expired,
+    /// The store failed, or holds something that cannot be read.
+    Unreachable(Error),
+}
+
+impl Why {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Expired => "expired",
+            Self::Unreachable(_) => "unreachable",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent | Self::Expired => f.write_str(self.name()),
+            Self::Unreachable(error) => write!(f, "unreachable: {error}"),
+        }
+    }
+}
+
+/// A record, and where it came from.
+#[derive(Debug)]
+pub struct Fetched<R> {
+    record: Arc<R>,
+    origin: Origin,
+    stored_at: UnixTime,
+    age: Duration,
+    store_error: Option<Arc<Error>>,
+}
+
+impl<R> Clone for Fetched<R> {
+    fn clone(&self) -> Self {
+        Self {
+            record: Arc::clone(&self.record),
+            origin: self.origin.clone(),
+            store_error: self.store_error.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<R> Fetched<R> {
+    fn new(
+        record: Arc<R>,
+        origin: Origin,
+        (stored_at, now): (UnixTime, UnixTime),
+        store_error: Option<Arc<Error>>,
+    ) -> Self {
+        let age = u64::try_from(now.millis().saturating_sub(stored_at.millis())).unwrap_or(0);
+        Self { record, origin, stored_at, age: Duration::from_millis(age), store_error }
+    }
+
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Since when it is kept.
+    pub fn stored_at(&self) -> UnixTime {
+        self.stored_at
+    }
+
+    /// How old it was when it was given.
+    pub fn age(&self) -> Age {
+        Age(self.age)
+    }
+
+    /// How the store failed on the way, if it did and it was gone on without it.
+    pub fn store_error(&self) -> Option<&Error> {
+        self.store_error.as_deref()
+    }
+
+    /// The record, shared with L1 and with others who asked.
+    pub fn into_arc(self) -> Arc<R> {
+        self.record
+    }
+
+    pub fn into_record(self) -> R
+    where
+        R: Clone,
+    {
+        Arc::unwrap_or_clone(self.record)
+    }
+}
+
+impl<R> Deref for Fetched<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.record
+    }
+}
+
+/// How old something is: a [`Duration`] that can be shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Age(Duration);
+
+impl Deref for Age {
+    type Target = Duration;
+
+    fn deref(&self) -> &Duration {
+        &self.0
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = i64::try_from(self.0.as_secs()).unwrap_or(i64::MAX);
+        write!(f, "{:#}", SignedDuration::from_secs(seconds))
+    }
+}
+
+/// Where a record came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The memory of this process.
+    L1,
+    /// The store, or what is on its way there.
+    Store,
+    Source,
+    /// Past its time, from L1 or the store.
+    Stale(StaleReason),
+}
+
+/// Why something stale was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StaleReason {
+    /// A new one is being fetched.
+    Refreshing,
+    /// The source takes longer than its soft timeout.
+    SlowSource,
+    /// The source failed in this way.
+    SourceFailed(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::L1 => f.write_str("l1"),
+            Self::Store => f.write_str("store"),
+            Self::Source => f.write_str("source"),
+            Self::Stale(StaleReason::Refreshing) => f.write_str("stale, being refreshed"),
+            Self::Stale(StaleReason::SlowSource) => f.write_str("stale, the source is slow"),
+            Self::Stale(StaleReason::SourceFailed(cause)) => write!(f, "stale, the source failed: {cause}"),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Writes that wait: bounded, in order, the newest of a key alone.
+//!
+//! The one worker takes some writes, does them, says what became of each, and takes the next. So while a write of
+//! a key is under way the next one of that key waits, and an older value never lands on a newer one. The queue
+//! owns no task: a push says when a worker has to be started, and a worker that finds nothing to take has ended.
+//!
+//! Promises:
+//! - What was pushed is waiting, under way, written, replaced by a newer one, or forgotten; never nowhere.
+//! - There is at most one worker, and none is missing while something waits.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+use crate::sync::Mutex;
+
+#[derive(Debug)]
+pub(crate) struct Queue<K, W> {
+    state: Mutex<State<K, W>>,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct State<K, W> {
+    order: VecDeque<K>,
+    waiting: HashMap<K, W>,
+    writing: HashMap<K, W>,
+    /// Under way, and not to be tried again.
+    forgotten: HashSet<K>,
+    is_running: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    Queued,
+    /// It waits, and whoever pushed it starts a worker.
+    Start,
+    /// There is no room for another key.
+    Full,
+}
+
+impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let state = State {
+            order: VecDeque::new(),
+            waiting: HashMap::new(),
+            writing: HashMap::new(),
+            forgotten: HashSet::new(),
+            is_running: false,
+        };
+        Self { state: Mutex::new(state), capacity }
+    }
+
+    pub(crate) fn push(&self, key: K, write: W) -> Pushed {
+        let mut state = self.state.lock();
+        if let Some(older) = state.waiting.get_mut(&key) {
+            *older = write;
+        } else if state.waiting.len() + state.writing.len() >= self.capacity {
+            return Pushed::Full;
+        } else {
+            state.order.push_back(key.clone());
+            state.waiting.insert(key, write);
+        }
+        if std::mem::replace(&mut state.is_running, true) { Pushed::Queued } else { Pushed::Start }
+    }
+
+    /// The oldest writes. `None` ends the worker that asks: nothing is left.
+    pub(crate) fn take(&self, count_max: usize) -> Option<Vec<(K, W)>> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let mut taken = Vec::new();
+        while taken.len() < count_max {
+            let Some(key) = state.order.pop_front() else { break };
+            let Some(write) = state.waiting.remove(&key) else { continue };
+            state.writing.insert(key.clone(), write.clone());
+            taken.push((key, write));
+        }
+        if taken.is_empty() {
+            state.is_running = false;
+            return None;
+        }
+        Some(taken)
+    }
+
+    /// These are over: written, or given up.
+    pub(crate) fn finish<'a>(&self, keys: impl IntoIterator<Item = &'a K>)
+    where
+        K: 'a,
+    {
+        let mut state = self.state.lock();
+        for key in keys {
+            state.writing.remove(key);
+            state.forgotten.remove(key);
+        }
+    }
+
+    /// These have to be tried again, before all others. Where something newer waits, that alone is tried.
+    pub(crate) fn put_back<'a>(&self, keys: impl IntoIterator<Item = &'a K>)
+    where
+        K: 'a,
+    {
+        let mut state = self.state.lock();
+        for key in keys {
+            state.put_back(key);
+        }
+    }
+
+    /// The worker is gone, whatever it was doing.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        let keys: Vec<K> = state.writing.keys().cloned().collect();
+        for key in &keys {
+            state.put_back(key);
+        }
+        state.is_running = false;
+    }
+
+    /// Drops what waits for a key, and says whether a write of it is under way.
+    pub(crate) fn forget(&self, key: &K) -> bool {
+        let mut state = self.state.lock();
+        if state.waiting.remove(key).is_some() {
+            state.order.retain(|waiting| waiting != key);
+        }
+        let is_writing = state.writing.contains_key(key);
+        if is_writing {
+            state.forgotten.insert(key.clone());
+        }
+        is_writing
+    }
+
+    /// The newest write of a key that may not have arrived yet.
+    pub(crate) fn pending(&self, key: &K) -> Option<W> {
+        let state = self.state.lock();
+        let writing = || state.writing.get(key).filter(|_| !state.forgotten.contains(key));
+        state.waiting.get(key).or_else(writing).cloned()
+    }
+
+    pub(crate) fn is_writing(&self, key: &K) -> bool {
+        self.state.lock().writing.contains_key(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.waiting.len() + state.writing.len()
+    }
+
+    /// Everything that may not have arrived yet.
+    pub(crate) fn all(&self) -> Vec<W> {
+        let state = self.state.lock();
+        state.writing.values().chain(state.waiting.values()).cloned().collect()
+    }
+}
+
+impl<K: Hash + Eq + Clone, W> State<K, W> {
+    fn put_back(&mut self, key: &K) {
+        let Some(write) = self.writing.remove(key) else { return };
+        if !self.forgotten.remove(key) && !self.waiting.contains_key(key) {
+            self.waiting.insert(key.clone(), write);
+            self.order.push_front(key.clone());
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Writes behind: after the answer, bounded, in batches, tried again until they are done.
+//!
+//! Each entity has a queue and, while something waits, one task that empties it, 25 items a request. What the
+//! store turns away for now goes back to the front and is tried again after growing pauses; what it refuses for
+//! good is given up, told at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
+//! answer does not wait for room.
+//!
+//! A write past the queue drops what waits for its key. One that is on its way at that very moment may still
+//! arrive after it; only [`Shelf::forget`](crate::Shelf::forget) waits for that.
+//!
+//! Promises:
+//! - Nothing waits for a write behind, except a drain.
+//! - Nothing is lost silently: a drain reports it, or the log does when nobody drains.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_engine::ops::{BatchWrite, BatchWriteItem, ReturnCapacity};
+use larder_model::Item;
+use larder_schema::schema::{OversizeStep, Policy, Writes};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::queue::{Pushed, Queue};
+use super::{Identity, identity};
+use crate::entity::Core;
+use crate::observe::Observer;
+use crate::{Error, oversize, store};
+
+/// What BatchWriteItem takes.
+const BATCH_MAX: usize = 25;
+/// The first and the longest pause after a failure.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
+/// Where the schema says nothing of writes behind.
+const QUEUE_DEFAULT: u32 = 1000;
+const DRAIN_DEFAULT: Duration = Duration::from_secs(5);
+/// Losses that are named one by one; further ones are counted.
+const NAMED_MAX: usize = 1000;
+
+/// The writes of one entity that wait.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    entity: String,
+    observer: Arc<Observer>,
+    /// How long the end of the program waits for it.
+    drain: Duration,
+    queue: Queue<Identity, Arc<Write>>,
+    /// Told after every round of the worker.
+    changed: Notify,
+    /// Cuts a pause short.
+    hurry: Notify,
+    tally: Mutex<Tally>,
+}
+
+#[derive(Debug)]
+struct Write {
+    item: Item,
+    text: String,
+}
+
+/// Since the last drain.
+#[derive(Debug, Default)]
+struct Tally {
+    written: u64,
+    lost: Vec<Unwritten>,
+    lost_count: u64,
+    last_error: Option<String>,
+}
+
+impl Behind {
+    pub(crate) fn new(entity: &str, policy: &Policy, observer: Arc<Observer>) -> Self {
+        let (drain, capacity) = match policy.writes {
+            Writes::Behind { drain_millis, queue } => {
+                (Duration::from_millis(u64::try_from(drain_millis).unwrap_or(0)), queue)
+            }
+            Writes::Through => (DRAIN_DEFAULT, QUEUE_DEFAULT),
+        };
+        Self {
+            entity: entity.to_owned(),
+            observer,
+            drain,
+            queue: Queue::new(usize::try_from(capacity).unwrap_or(usize::MAX)),
+            changed: Notify::new(),
+            hurry: Notify::new(),
+            tally: Mutex::default(),
+        }
+    }
+
+    /// Queues a write. One that finds no room is lost, and that is told.
+    pub(crate) fn push(self: &Arc<Self>, core: &Arc<Core>, item: Item) -> Result<(), Error> {
+        let key = core.key_of(&item);
+        let write = Arc::new(Write { text: core.key_text(&key), item });
+        let full = || Error::QueueFull { entity: self.entity.clone(), key: write.text.clone() };
+        match self.queue.push(identity(&key), Arc::clone(&write)) {
+            Pushed::Full => {
+                let error = full();
+                self.lose(core, &write, &error.to_string());
+                return Err(error);
+            }
+            Pushed::Queued => {}
+            Pushed::Start => drop(tokio::spawn(work(Arc::clone(self), Arc::clone(core)))),
+        }
+        self.observer.queue_depth(self.queue.len());
+        Ok(())
+    }
+
+    /// The newest item of a key that may not have arrived yet.
+    pub(crate) fn pending(&self, key: &Identity) -> Option<Item> {
+        self.queue.pending(key).map(|write| write.item.clone())
+    }
+
+    /// A newer write of the key was made past the queue.
+    pub(crate) fn forget(&self, key: &Identity) {
+        self.queue.forget(key);
+    }
+
+    /// Forgets what waits for a key, and returns when nothing of it is under way.
+    pub(crate) async fn settle(&self, key: &Identity) {
+        self.queue.forget(key);
+        self.until(|| !self.queue.is_writing(key)).await;
+    }
+
+    async fn until(&self, is_done: impl Fn() -> bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Listening before looking, so that no change is missed in between.
+            changed.as_mut().enable();
+            if is_done() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lose(&self, core: &Core, write: &Write, reason: &str) {
+        self.observer.lost(&write.text, reason, core.unix_now());
+        let mut tally = self.tally.lock();
+        tally.lost_count += 1;
+        if tally.lost.len() < NAMED_MAX {
+            let unwritten = self.unwritten(&write.text, reason);
+            tally.lost.push(unwritten);
+        }
+    }
+
+    fn unwritten(&self, key: &str, reason: &str) -> Unwritten {
+        Unwritten { entity: self.entity.clone(), key: key.to_owned(), reason: reason.to_owned() }
+    }
+
+    async fn drain(&self, deadline: Instant, into: &Mutex<Drained>) {
+        self.hurry.notify_one();
+        let empty = timeout_at(deadline, self.until(|| self.queue.len() == 0)).await;
+        let tally = std::mem::take(&mut *self.tally.lock());
+        let mut into = into.lock();
+        into.written += tally.written;
+        into.lost_count += tally.lost_count;
+        into.unwritten.extend(tally.lost);
+        if empty.is_err() {
+            let reason = tally.last_error.unwrap_or_else(|| "there was no time for it".to_owned());
+            let waiting = self.queue.all();
+            into.waiting_count += waiting.len() as u64;
+            into.unwritten.extend(waiting.iter().map(|write| self.unwritten(&write.text, &reason)));
+        }
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        let keys: Vec<String> = self.queue.all().iter().map(|write| write.text.clone()).collect();
+        if !keys.is_empty() {
+            self.observer.abandoned(&keys);
+        }
+    }
+}
+
+/// Puts back what was under way when its task is dropped.
+struct Working<'a> {
+    behind: &'a Behind,
+    /// The queue knows already that the worker has ended; another may be at work.
+    is_over: bool,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.behind.queue.stop();
+        }
+        self.behind.changed.notify_waiters();
+    }
+}
+
+/// Empties the queue, and ends when it is empty.
+async fn work(behind: Arc<Behind>, core: Arc<Core>) {
+    let mut working = Working { behind: &behind, is_over: false };
+    let mut failures = 0_u32;
+    while let Some(batch) = behind.queue.take(BATCH_MAX) {
+        let error = write(&behind, &core, batch).await;
+        behind.observer.queue_depth(behind.queue.len());
+        behind.changed.notify_waiters();
+        match error {
+            None => failures = 0,
+            Some(error) => {
+                failures += 1;
+                let reason = error.to_string();
+                behind.observer.store_failed("", "write behind", &reason, core.unix_now());
+                behind.tally.lock().last_error = Some(reason);
+                let pause = BACKOFF.0.saturating_mul(1 << failures.min(16)).min(BACKOFF.1);
+                tokio::select! {
+                    () = sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)) => {}
+                    () = behind.hurry.notified() => {}
+                }
+            }
+        }
+    }
+    working.is_over = true;
+}
+
+/// Writes a batch: what is done or hopeless leaves the queue, the rest goes back. The error is why.
+async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>) -> Option<store::Error> {
+    // An item that may have parts cleans up after the one it replaces, which a batch cannot.
+    let policy = &core.entity().policy;
+    let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
+    let has_parts = steps.iter().flatten().any(|step| matches!(step, OversizeStep::Split));
+    let (single, batch): (Vec<_>, Vec<_>) =
+        batch.into_iter().partition(|(_, write)| has_parts || oversize::is_oversize(core, &write.item));
+    let mut transient = None;
+    for entry in single {
+        transient = write_one(behind, core, entry).await.or(transient);
+    }
+    if batch.is_empty() {
+        return transient;
+    }
+    let puts = batch.iter().map(|(_, write)| BatchWrite::Put(write.item.clone())).collect();
+    let request = BatchWriteItem {
+        tables: vec![(core.table_name.clone(), puts)],
+        capacity: ReturnCapacity::None,
+        collection_metrics: false,
+    };
+    match core.store.batch_write_item(request).await {
+        Ok(unprocessed) => {
+            let left: Vec<Identity> = unprocessed
+                .iter()
+                .flat_map(|(_, writes)| writes)
+                .map(|write| match write {
+                    BatchWrite::Put(item) => identity(&core.key_of(item)),
+                    BatchWrite::Delete(key) => identity(key),
+                })
+                .collect();
+            let (left, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(key, _)| left.contains(key));
+            behind.done(core, &done);
+            behind.queue.put_back(left.iter().map(|(key, _)| key));
+            let turned_away = || store::Error::Throttled("part of a batch was not taken".to_owned());
+            (!left.is_empty()).then(turned_away).or(transient)
+        }
+        Err(error) if error.is_transient() => {
+            behind.queue.put_back(batch.iter().map(|(key, _)| key));
+            Some(error)
+        }
+        // One of them is at fault: each is written by itself, so that the others are.
+        Err(_) => {
+            for entry in batch {
+                transient = write_one(behind, core, entry).await.or(transient);
+            }
+            transient
+        }
+    }
+}
+
+async fn write_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) -> Option<store::Error> {
+    let (key, write) = &entry;
+    match core.write_whole(write.item.clone(), None).await {
+        Ok(_) => {
+            behind.done(core, std::slice::from_ref(&entry));
+            None
+        }
+        Err(Error::Store(error)) if error.is_transient() => {
+            behind.queue.put_back([key]);
+            Some(error)
+        }
+        Err(error @ Error::TooLarge { .. }) if may_skip(&core.entity().policy) => {
+            core.observer.oversize(&write.text, &error);
+            behind.queue.finish([key]);
+            None
+        }
+        Err(error) => {
+            behind.lose(core, write, &error.to_string());
+            behind.queue.finish([key]);
+            None
+        }
+    }
+}
+
+/// Whether something too large is returned and not stored.
+pub(crate) fn may_skip(policy: &Policy) -> bool {
+    [Some(policy.oversize.first), policy.oversize.otherwise].contains(&Some(OversizeStep::Skip))
+}
+
+impl Behind {
+    fn done(&self, core: &Core, entries: &[(Identity, Arc<Write>)]) {
+        self.queue.finish(entries.iter().map(|(key, _)| key));
+        self.tally.lock().written += entries.len() as u64;
+        for (_, write) in entries {
+            self.observer.written(&write.text, core.unix_now());
+        }
+    }
+}
+
+/// Waits until all queues are empty, at most so long, or for each as long as the schema says.
+pub(crate) async fn drain(queues: &[Arc<Behind>], at_most: Option<Duration>) -> Drained {
+    let now = Instant::now();
+    let drained = Mutex::new(Drained::default());
+    let all = queues.iter().map(|queue| queue.drain(now + at_most.unwrap_or(queue.drain), &drained));
+    futures_util::future::join_all(all).await;
+    drained.into_inner()
+}
+
+/// What became of the writes behind since the last drain.
+///
+/// ```no_run
+/// # async fn example(weather: larder::System) {
+/// use std::time::Duration;
+///
+/// let drained = weather.drain(Duration::from_secs(5)).await;
+/// if !drained.is_empty() {
+///     eprintln!("{drained}");
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "it says what was not written"]
+pub struct Drained {
+    written: u64,
+    waiting_count: u64,
+    lost_count: u64,
+    unwritten: Vec<Unwritten>,
+}
+
+/// A write that did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{entity} {key}: {reason}")]
+pub struct Unwritten {
+    pub entity: String,
+    pub key: String,
+    pub reason: String,
+}
+
+impl Drained {
+    /// Whether everything was written.
+    pub fn is_empty(&self) -> bool {
+        self.waiting_count == 0 && self.lost_count == 0
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Those that still wait, and are still tried.
+    pub fn waiting(&self) -> u64 {
+        self.waiting_count
+    }
+
+    /// Those that will not be tried again.
+    pub fn lost(&self) -> u64 {
+        self.lost_count
+    }
+
+    /// What was not written, and why. Of very many losses, the first.
+    pub fn unwritten(&self) -> &[Unwritten] {
+        &self.unwritten
+    }
+
+    /// Goes on if everything was written.
+    ///
+    /// # Panics
+    ///
+    /// If something was not, with what and why.
+    #[track_caller]
+    pub fn expect_empty(&self) {
+        assert!(self.is_empty(), "{self}");
+    }
+}
+
+impl fmt::Display for Drained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} written, {} waiting, {} lost", self.written, self.waiting_count, self.lost_count)?;
+        for unwritten in &self.unwritten {
+            write!(f, "\n  {unwritten}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,432 @@
+//! Collections: records of several entities in one partition, written in one transaction, read in one query.
+//!
+//! A horse is its results and its parents; a shop is itself and its pages. Members of which there can be one only
+//! (their sort key is constant) belong to the whole: a fetch that misses one of them fetches all.
+//!
+//! Code made by [`schema!`](crate::schema) implements [`Gather`] for each collection; [`Entries`] implements it by
+//! entity and field names.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future;
+use larder_engine::ops::{self, ReturnCapacity};
+use larder_expr::{KeyCondition, KeyTest, SortTest};
+use larder_model::{AttributeValue, Item, UnixTime};
+use larder_schema::schema::{Consistency, KeySource};
+use larder_schema::{BuildError, CHUNK, Fields};
+
+use crate::cache::read::{self, Loader, Subject};
+use crate::cache::{self, ABSENT, Identity};
+use crate::entity::{Core, timestamp};
+use crate::shelf::{self, Entry, Given, Record};
+use crate::source::{BoxError, Load};
+use crate::{Error, Fetched, Look, System, Transaction, batch, oversize};
+
+/// The records of one partition as one value.
+pub trait Gather: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The collection's name in the schema.
+    const COLLECTION: &'static str;
+    /// The fields that name the partition.
+    type Key: Given + Clone + fmt::Debug + Send + Sync + 'static;
+    /// The key as a source takes it.
+    type Ask: From<Self::Key> + Send;
+    /// What is written, and what a source gives.
+    type New: Send + 'static;
+
+    /// Takes its members out of what was read.
+    fn read(members: Members) -> Result<Self, Error>;
+
+    /// The entity and the given fields of each record. Those of the key may be left out for a source.
+    fn members(new: Self::New) -> Vec<(String, Fields)>;
+}
+
+/// What a collection was found to hold.
+#[derive(Debug)]
+pub struct Members {
+    items: Vec<(Arc<Core>, Item)>,
+    now: UnixTime,
+}
+
+impl Members {
+    /// The record of an entity of which there is one at most.
+    pub fn one<R: Record>(&mut self) -> Result<Option<R>, Error> {
+        Ok(self.all()?.into_iter().next())
+    }
+
+    /// The records of an entity, in the order of their keys.
+    pub fn all<R: Record>(&mut self) -> Result<Vec<R>, Error> {
+        let (taken, left) =
+            std::mem::take(&mut self.items).into_iter().partition(|(core, _)| core.name() == R::ENTITY);
+        self.items = left;
+        let taken: Vec<(Arc<Core>, Item)> = taken;
+        taken.iter().map(|(core, item)| shelf::read(core, item, self.now)).collect()
+    }
+}
+
+/// The records of a collection, each with the name of its entity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entries(pub Vec<(String, Entry)>);
+
+impl Entries {
+    /// The records of one entity.
+    pub fn of<'a>(&'a self, entity: &'a str) -> impl Iterator<Item = &'a Entry> {
+        self.0.iter().filter(move |(name, _)| name == entity).map(|(_, entry)| entry)
+    }
+}
+
+impl Gather for Entries {
+    const COLLECTION: &'static str = "";
+    type Key = Fields;
+    type Ask = Fields;
+    type New = Vec<(String, Fields)>;
+
+    fn read(members: Members) -> Result<Self, Error> {
+        let entries = members
+            .items
+            .iter()
+            .map(|(core, item)| Ok((core.name().to_owned(), shelf::read(core, item, members.now)?)));
+        entries.collect::<Result<_, Error>>().map(Self)
+    }
+
+    fn members(new: Self::New) -> Vec<(String, Fields)> {
+        new
+    }
+}
+
+/// A collection on a store. Clones are the same.
+///
+/// ```
+/// # use larder::{Fields, Schema, Store, System};
+/// # use larder_schema::{Environment, NoFiles};
+/// # let text = r#"
+/// # system keiba
+/// # table data {
+/// #   key  pk / sk
+/// #   entity Results {
+/// #     key  "HORSE#{horse_id}" / "RESULTS"
+/// #     input horse_id: string nonempty
+/// #     wins: int
+/// #   }
+/// #   entity Parents {
+/// #     key  "HORSE#{horse_id}" / "PARENT"
+/// #     input horse_id: string nonempty
+/// #     sire: string
+/// #   }
+/// #   collection Horse { Results, Parents }
+/// # }
+/// # "#;
+/// # let schema = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let system = System::open(schema, Store::memory().await).await?;
+/// let horses = system.collection("Horse").expect("it is declared");
+/// let id = Fields::from([("horse_id".to_owned(), "2019105219".into())]);
+/// let with = |name: &str, value: larder::Value| {
+///     let mut fields = id.clone();
+///     fields.insert(name.to_owned(), value);
+///     fields
+/// };
+/// let results = ("Results".to_owned(), with("wins", 8.into()));
+/// let parents = ("Parents".to_owned(), with("sire", "Kitasan Black".into()));
+/// horses.put(vec![results, parents]).await?;
+/// let horse = horses.get(id).await?.expect("it was just written");
+/// assert_eq!(horse.0.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Collection<G> {
+    members: Arc<[Arc<Core>]>,
+    system: System,
+    group: PhantomData<fn() -> G>,
+}
+
+impl<G> Clone for Collection<G> {
+    fn clone(&self) -> Self {
+        Self { members: Arc::clone(&self.members), system: self.system.clone(), group: PhantomData }
+    }
+}
+
+impl<G> fmt::Debug for Collection<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.members.iter().map(|core| core.name()).collect();
+        f.debug_struct("Collection").field("members", &names).finish_non_exhaustive()
+    }
+}
+
+impl System {
+    /// A collection, by its name.
+    pub fn collection(&self, name: &str) -> Option<Collection<Entries>> {
+        self.group(name)
+    }
+
+    /// A typed collection.
+    ///
+    /// # Panics
+    ///
+    /// If `G` was made from another schema than this system was opened with.
+    pub fn collection_of<G: Gather>(&self) -> Collection<G> {
+        self.group(G::COLLECTION).expect("the type and the system are made from one schema")
+    }
+
+    fn group<G>(&self, name: &str) -> Option<Collection<G>> {
+        let mut collections = self.schema().tables.iter().flat_map(|table| &table.collections);
+        let collection = collections.find(|collection| collection.name == name)?;
+        let members = collection.members.iter().map(|member| self.core(member)).collect::<Option<_>>()?;
+        Some(Collection { members, system: self.clone(), group: PhantomData })
+    }
+}
+
+impl<G: Gather> Collection<G> {
+    /// Writes records of one partition together, each over what was there. Others in the partition stay.
+    pub async fn put(&self, new: G::New) -> Result<(), Error> {
+        let mut transaction = self.system.transaction();
+        let mut partition: Option<AttributeValue> = None;
+        for (entity, fields) in G::members(new) {
+            let core = self.member(&entity)?;
+            let key = core.key(&fields)?;
+            let here = key.get(&core.table().partition.attribute).cloned();
+            if partition.is_some() && partition != here {
+                return Err(Error::NotAllowed(format!(
+                    "{} is of another partition than the rest",
+                    core.name()
+                )));
+            }
+            partition = here;
+            transaction = transaction.put_fields(core, fields);
+        }
+        transaction.run().await
+    }
+
+    /// All that is there, in one query; `None` when nothing is.
+    pub async fn get(&self, key: impl Into<G::Key>) -> Result<Option<G>, Error> {
+        let subject = self.subject(key.into().into_fields())?;
+        let now = subject.lead.unix_now();
+        let mut items = subject.items().await?;
+        items.retain(|(core, item)| !item.contains(ABSENT) && !core.is_expired(item, now));
+        if items.is_empty() {
+            return Ok(None);
+        }
+        G::read(Members { items, now }).map(Some)
+    }
+
+    /// The cache alone: what is kept and fresh, or why there is nothing.
+    pub async fn look(&self, key: impl Into<G::Key>) -> Look<G> {
+        let looked = match self.subject(key.into().into_fields()) {
+            Ok(subject) => read::look(subject).await,
+            Err(error) => Err(cache::Why::Unreachable(error)),
+        };
+        match looked {
+            Ok(fetched) => Look::Hit(fetched),
+            Err(why) => Look::Miss(why),
+        }
+    }
+
+    /// What is kept, or what the source gives, which is then kept: see [`Shelf::fetch`](crate::Shelf::fetch).
+    pub async fn fetch<F, L, E>(
+        &self,
+        key: impl Into<G::Key>,
+        load: impl Fn(G::Ask) -> F + Send + Sync + 'static,
+    ) -> Result<Fetched<G>, Error>
+    where
+        F: Future<Output = Result<L, E>> + Send + 'static,
+        L: Into<Load<G::New>>,
+        E: Into<BoxError>,
+    {
+        let key = key.into();
+        let subject = self.subject(key.clone().into_fields())?;
+        let loader: Loader<G::New> = Arc::new(move |_known| {
+            let loading = load(G::Ask::from(key.clone()));
+            Box::pin(async move { loading.await.map(Into::into).map_err(Into::into) })
+        });
+        read::fetch(subject, loader).await
+    }
+
+    /// Removes all records of the partition that belong to the collection, and says how many there were.
+    pub async fn delete(&self, key: impl Into<G::Key>) -> Result<usize, Error> {
+        let items = self.subject(key.into().into_fields())?.items().await?;
+        let deletes = self.members.iter().map(|core| {
+            let ours = items.iter().filter(|(of, _)| of.name() == core.name());
+            batch::delete(core, ours.map(|(_, item)| core.key_of(item)).collect())
+        });
+        let outcomes = future::join_all(deletes).await;
+        outcomes.into_iter().flatten().collect::<Result<Vec<()>, Error>>()?;
+        Ok(items.len())
+    }
+
+    fn member(&self, entity: &str) -> Result<&Arc<Core>, Error> {
+        self.members
+            .iter()
+            .find(|core| core.name() == entity)
+            .ok_or_else(|| Error::NotAllowed(format!("{entity} is not in the collection")))
+    }
+
+    fn subject(&self, fields: Fields) -> Result<Gathered<G>, Error> {
+        let lead = self.members.iter().find(|core| is_single(core)).or_else(|| self.members.first());
+        let lead = lead.ok_or_else(|| Error::NotAllowed("the collection has no members".to_owned()))?;
+        let wrong = |cause| Error::Key { entity: lead.name().to_owned(), cause };
+        let (_, access) = lead.access(None)?;
+        let values = access.arguments.iter().map(|argument| {
+            fields
+                .get(&argument.name)
+                .cloned()
+                .ok_or_else(|| wrong(BuildError::Missing(argument.name.clone())))
+        });
+        let partition =
+            access.partition(&lead.schema, &values.collect::<Result<Vec<_>, Error>>()?).map_err(wrong)?;
+        // Where no member can stand for the whole, nothing of ours is ever written under this key.
+        let key = lead.key(&fields).unwrap_or_else(|_| partition.iter().cloned().collect());
+        let text: Vec<&str> = partition.iter().filter_map(|(_, value)| value.as_str()).collect();
+        Ok(Gathered {
+            identity: cache::identity(&key),
+            text: text.join(" / "),
+            members: Arc::clone(&self.members),
+            lead: Arc::clone(lead),
+            system: self.system.clone(),
+            partition,
+            fields,
+            key,
+            group: PhantomData,
+        })
+    }
+}
+
+/// Whether a partition has one record of the entity at most.
+fn is_single(core: &Core) -> bool {
+    match &core.entity().sort {
+        None => true,
+        Some(KeySource::Template(template)) => template.holes().next().is_none(),
+        Some(KeySource::Field(_)) => false,
+    }
+}
+
+/// A collection to be fetched.
+struct Gathered<G> {
+    members: Arc<[Arc<Core>]>,
+    /// The member that stands for all.
+    lead: Arc<Core>,
+    system: System,
+    partition: Vec<(String, AttributeValue)>,
+    fields: Fields,
+    key: Item,
+    identity: Identity,
+    text: String,
+    group: PhantomData<fn() -> G>,
+}
+
+impl<G> Gathered<G> {
+    /// Every item of a member, whole, expired ones and memories of an absence included.
+    async fn items(&self) -> Result<Vec<(Arc<Core>, Item)>, Error> {
+        let core = &self.lead;
+        let tests = self.partition.iter().map(|(attribute, value)| KeyTest {
+            attribute: attribute.clone(),
+            test: SortTest::Equal(value.clone()),
+        });
+        let mut request = ops::Query {
+            table: core.table_name.clone(),
+            index: None,
+            key_condition: KeyCondition { tests: tests.collect() },
+            filter: None,
+            legacy_filter: false,
+            projection: None,
+            select: None,
+            limit: None,
+            forward: true,
+            start: None,
+            consistent: self.members.iter().any(|core| core.entity().policy.reads == Consistency::Strong),
+            capacity: ReturnCapacity::None,
+        };
+        let mut items = Vec::new();
+        loop {
+            let page = core.store.query(request.clone()).await?;
+            for item in page.items.into_iter().filter(|item| !item.contains(CHUNK)) {
+                let Some(core) = self.member_of(&item) else { continue };
+                let whole = oversize::join(core, item).await?;
+                items.extend(whole.map(|item| (Arc::clone(core), item)));
+            }
+            request.start = page.last_key;
+            if request.start.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
+    fn member_of(&self, item: &Item) -> Option<&Arc<Core>> {
+        let entity = self.lead.schema.entity_of(self.lead.table(), item)?;
+        self.members.iter().find(|core| core.name() == entity.name)
+    }
+}
+
+impl<G: Gather> Subject for Gathered<G> {
+    type Out = G;
+    type Value = G::New;
+
+    fn core(&self) -> &Arc<Core> {
+        &self.lead
+    }
+
+    fn core_of(&self, item: &Item) -> &Arc<Core> {
+        self.member_of(item).unwrap_or(&self.lead)
+    }
+
+    fn key(&self) -> &Item {
+        &self.key
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    async fn read(&self) -> Result<Vec<Item>, Error> {
+        let items = self.items().await?;
+        let missing =
+            |core: &&Arc<Core>| is_single(core) && items.iter().all(|(of, _)| of.name() != core.name());
+        let absent = items.iter().any(|(_, item)| item.contains(ABSENT));
+        if !absent && self.members.iter().any(|core| missing(&core)) {
+            return Ok(Vec::new());
+        }
+        Ok(items.into_iter().map(|(_, item)| item).collect())
+    }
+
+    fn decode(&self, items: &[Item], now: UnixTime) -> Result<G, Error> {
+        let items = items.iter().map(|item| (Arc::clone(self.core_of(item)), item.clone())).collect();
+        G::read(Members { items, now })
+    }
+
+    fn encode(&self, value: G::New, old: &[Item], now: UnixTime) -> Result<Vec<Item>, Error> {
+        let items = G::members(value).into_iter().map(|(entity, mut fields)| {
+            let core = self.members.iter().find(|core| core.name() == entity);
+            let core = core.ok_or_else(|| Error::NotAllowed(format!("{entity} is not in the collection")))?;
+            let known = self.fields.iter().filter(|(name, _)| core.entity().field(name).is_some());
+            fields.extend(known.map(|(name, value)| (name.clone(), value.clone())));
+            let fields = core.checked(fields)?;
+            let key = core.key(&fields)?;
+            let lasting = old
+                .iter()
+                .find(|old| core.key_of(old) == key && !old.contains(ABSENT) && !core.is_expired(old, now));
+            match lasting {
+                Some(old) => Ok(core.merged(fields, old)?.0),
+                None => core.item(fields, timestamp(now), true),
+            }
+        });
+        items.collect()
+    }
+
+    fn renew(&self, old: &[Item]) -> Result<Vec<Item>, Error> {
+        old.iter().map(|item| cache::renewed(self.core_of(item), item)).collect()
+    }
+
+    async fn write(&self, items: Vec<Item>) -> Result<(), Error> {
+        let transaction =
+            items.into_iter().fold(self.system.transaction(), |transaction: Transaction, item| {
+                transaction.put_item(&Arc::clone(self.core_of(&item)), item)
+            });
+        transaction.run().await
+    }
+}

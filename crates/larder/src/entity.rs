@@ -1,0 +1,388 @@
+//! One entity of a schema on one store: fields ⇄ items.
+//!
+//! Everything an item carries besides the record's own fields is added and taken off here: the first state of
+//! each lifecycle, the TTL, and what the record breaks where the schema says that this is recorded.
+//!
+//! An item whose TTL is in the past counts as absent, removed or not; see [`Core::is_expired`], the one place
+//! that decides it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use larder_expr::{Comparator, Condition, Operand};
+use larder_model::{AttributeValue, Item, Number, Path, TableName, UnixTime};
+use larder_schema::jiff::Timestamp;
+use larder_schema::schema::{CheckMode, KeySource, Role, Ttl};
+use larder_schema::{Entity, Expr, Fields, Scope, Table, Value, Violation};
+
+use crate::cache::{ABSENT, EntityCache, FRESH_UNTIL, Shared, freshness};
+use crate::observe::Observer;
+use crate::{Error, Invalid, Schema, Store};
+
+/// The version of an item, where the schema says `versions on`.
+pub(crate) const VERSION: &str = "larder_version";
+
+/// What the layer knows about one entity.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) schema: Arc<Schema>,
+    table_at: usize,
+    entity_at: usize,
+    pub(crate) table_name: TableName,
+    /// In the table's region.
+    pub(crate) store: Store,
+    /// How long an item lives, where the schema or the environment says so once for all.
+    ttl_millis: Option<i64>,
+    /// The computed fields that the key is made of, in order.
+    key_places: Vec<usize>,
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) cache: EntityCache,
+}
+
+impl Core {
+    pub(crate) fn new(
+        schema: Arc<Schema>,
+        (table_at, entity_at): (usize, usize),
+        table_name: TableName,
+        store: Store,
+        ttl_millis: Option<i64>,
+        shared: &Shared,
+    ) -> Self {
+        let table = &schema.tables[table_at];
+        let entity = &table.entities[entity_at];
+        let observer = Arc::new(Observer::new(&schema, entity, Arc::clone(&shared.sink)));
+        let cache = EntityCache::new(&schema, entity, shared, Arc::clone(&observer));
+        let in_key = key_fields(entity);
+        let key_places =
+            entity.order.iter().copied().filter(|&at| in_key.contains(&entity.fields[at].name)).collect();
+        Self { table_at, entity_at, table_name, store, ttl_millis, key_places, observer, cache, schema }
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.schema.tables[self.table_at]
+    }
+
+    pub(crate) fn entity(&self) -> &Entity {
+        &self.table().entities[self.entity_at]
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.entity().name
+    }
+
+    pub(crate) fn unix_now(&self) -> UnixTime {
+        self.store.clock().now()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        timestamp(self.unix_now())
+    }
+
+    /// The key as it is stored, from the fields it is made of.
+    pub(crate) fn key(&self, fields: &Fields) -> Result<Item, Error> {
+        let (table, entity) = (self.table(), self.entity());
+        let wrong = |cause| Error::Key { entity: entity.name.clone(), cause };
+        let (partition, sort) = if self.key_places.is_empty() {
+            entity.key(fields).map_err(wrong)?
+        } else {
+            let mut known = fields.clone();
+            entity.compute_some(&mut known, self.now(), &self.key_places);
+            // What is given, such as a key as it is stored, needs no inputs.
+            known.extend(fields.clone());
+            entity.key(&known).map_err(wrong)?
+        };
+        let mut key = Item::new();
+        let sources = [
+            (Some(&table.partition), Some(&entity.partition), Some(partition)),
+            (table.sort.as_ref(), entity.sort.as_ref(), sort),
+        ];
+        for (attribute, source, value) in sources {
+            let (Some(attribute), Some(source), Some(value)) = (attribute, source, value) else { continue };
+            let stored = match source {
+                KeySource::Template(_) => value.as_str().map(AttributeValue::from),
+                KeySource::Field(name) => {
+                    entity.field(name).and_then(|field| self.schema.encode(&field.kind, &value))
+                }
+            };
+            let stored = stored.ok_or_else(|| Error::Key {
+                entity: entity.name.clone(),
+                cause: larder_schema::BuildError::Missing(attribute.name.clone()),
+            })?;
+            key.insert(attribute.attribute.clone(), stored);
+        }
+        Ok(key)
+    }
+
+    /// The key alone of a stored item.
+    pub(crate) fn key_of(&self, item: &Item) -> Item {
+        let table = self.table();
+        let names = std::iter::once(&table.partition).chain(table.sort.as_ref());
+        names.filter_map(|name| Some((name.attribute.clone(), item.get(&name.attribute)?.clone()))).collect()
+    }
+
+    /// A key as people read it: `SHOP#example.com / META#`.
+    pub(crate) fn key_text(&self, key: &Item) -> String {
+        let table = self.table();
+        let names = std::iter::once(&table.partition).chain(table.sort.as_ref());
+        let texts: Vec<String> = names.filter_map(|name| key.get(&name.attribute)).map(value_text).collect();
+        texts.join(" / ")
+    }
+
+    /// The given fields with their defaults, checked. What they break is refused, or written into the field
+    /// that the schema names for it.
+    pub(crate) fn checked(&self, mut fields: Fields) -> Result<Fields, Error> {
+        let entity = self.entity();
+        for field in entity.fields.iter().filter(|field| field.is_given()) {
+            if let (false, Some(default)) = (fields.contains_key(&field.name), &field.checks.default) {
+                fields.insert(field.name.clone(), default.clone());
+            }
+        }
+        let violations = self.schema.violations(entity, &fields);
+        match &entity.policy.checks {
+            CheckMode::Strict if violations.is_empty() => {}
+            CheckMode::Strict => return Err(Invalid { entity: entity.name.clone(), violations }.into()),
+            CheckMode::Record(into) => self.record_violations(&mut fields, violations, into)?,
+        }
+        Ok(fields)
+    }
+
+    /// A record that lacks part of its key, or holds a value of another type, cannot be kept at all.
+    fn record_violations(
+        &self,
+        fields: &mut Fields,
+        violations: Vec<Violation>,
+        into: &str,
+    ) -> Result<(), Error> {
+        let entity = self.entity();
+        let fatal = |violation: &Violation| {
+            let name = violation.path.split(['.', '[']).nth(1).unwrap_or_default();
+            let in_key = self.key_fields().contains(name);
+            in_key
+                || violation.rule.starts_with("must be of type")
+                || violation.rule == "there is no such field"
+                || (violation.rule == "is required" && violation.path.matches('.').count() == 1)
+        };
+        if violations.iter().any(fatal) {
+            return Err(Invalid { entity: entity.name.clone(), violations }.into());
+        }
+        if violations.is_empty() {
+            return Ok(());
+        }
+        let issue = |violation: Violation| {
+            let field = violation.path.split_once('.').map_or("", |(_, field)| field).to_owned();
+            let message = format!("{}, and it is {}", violation.rule, violation.value);
+            let pairs =
+                [("field".to_owned(), Value::Text(field)), ("message".to_owned(), Value::Text(message))];
+            Value::Map(pairs.into())
+        };
+        let issues = violations.into_iter().map(issue);
+        match fields.get_mut(into) {
+            Some(Value::List(known)) => known.extend(issues),
+            _ => drop(fields.insert(into.to_owned(), Value::List(issues.collect()))),
+        }
+        Ok(())
+    }
+
+    /// The fields a key is made of, through equations.
+    pub(crate) fn key_fields(&self) -> BTreeSet<String> {
+        key_fields(self.entity())
+    }
+
+    /// The item of checked fields: equations worked out, TTL in place. A new one also has its first states and
+    /// its first version; of one that is there already, fields `on create` are taken as they are given.
+    pub(crate) fn item(&self, mut fields: Fields, now: Timestamp, creating: bool) -> Result<Item, Error> {
+        let entity = self.entity();
+        entity.compute(&mut fields, now, creating);
+        let mut item = self
+            .schema
+            .write_item(self.table(), entity, &fields)
+            .map_err(|cause| Error::Record { entity: entity.name.clone(), cause })?;
+        for lifecycle in entity.lifecycles.iter().filter(|_| creating) {
+            let first = lifecycle.states.first().and_then(|state| state.template.build(&fields).ok());
+            if let Some(state) = first {
+                item.insert(lifecycle.attribute.clone(), AttributeValue::S(state));
+            }
+        }
+        self.limit(&mut item, &fields, UnixTime::from_millis(now.as_millisecond()));
+        if creating && entity.policy.versions {
+            item.insert(VERSION.to_owned(), AttributeValue::from(1));
+        }
+        Ok(item)
+    }
+
+    /// Gives an item its TTL.
+    pub(crate) fn limit(&self, item: &mut Item, fields: &Fields, now: UnixTime) {
+        if let Some(ends) = self.ends(fields, timestamp(now)) {
+            freshness::stamp(self, item, ends, now);
+        }
+    }
+
+    /// When a record written now ends, jitter aside.
+    pub(crate) fn ends(&self, fields: &Fields, now: Timestamp) -> Option<UnixTime> {
+        let after = |millis: i64| UnixTime::from_millis(now.as_millisecond().saturating_add(millis));
+        match self.entity().ttl.as_ref()? {
+            Ttl::After { .. } | Ttl::Param(_) => self.ttl_millis.map(after),
+            Ttl::Value(expression) => match expression.evaluate(Scope { fields, now })? {
+                Value::Duration(duration) => {
+                    Some(after(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+                }
+                moment => Some(UnixTime::from_millis(moment.as_instant()?.as_millisecond())),
+            },
+        }
+    }
+
+    /// How long an item lives when the schema says so once for all.
+    pub(crate) fn ttl_millis(&self) -> Option<i64> {
+        self.ttl_millis
+    }
+
+    /// Whether an item is past its time: `ttl < now`, in seconds, as DynamoDB has it. What holds no record at all,
+    /// such as the memory of an absence, counts as past it.
+    pub(crate) fn is_expired(&self, item: &Item, now: UnixTime) -> bool {
+        item.contains(ABSENT) || self.expires(item).is_some_and(|ends| ends.seconds() < now.seconds())
+    }
+
+    pub(crate) fn expires(&self, item: &Item) -> Option<UnixTime> {
+        let attribute = &self.table().ttl.as_ref()?.attribute;
+        // An item that may be given stale outlives its time.
+        let ends = item.get(FRESH_UNTIL).or_else(|| item.get(attribute))?;
+        let seconds = ends.as_number()?.to_i64()?;
+        Some(UnixTime::from_seconds(seconds))
+    }
+
+    /// The condition that there is an item, and that it has not expired.
+    pub(crate) fn is_there(&self, now: UnixTime) -> Condition {
+        let mut condition = Condition::Exists(Path::attribute(&self.table().partition.attribute));
+        for name in self.ends_in() {
+            let path = Path::attribute(name);
+            let lasting = Condition::Compare {
+                left: Operand::Path(path.clone()),
+                comparator: Comparator::GreaterOrEqual,
+                right: Operand::Value(AttributeValue::from(now.seconds())),
+            };
+            condition = and(condition, or(Condition::NotExists(path), lasting));
+        }
+        if self.has_markers() {
+            condition = and(condition, Condition::NotExists(Path::attribute(ABSENT)));
+        }
+        condition
+    }
+
+    /// The condition that there is none, or an expired one.
+    pub(crate) fn is_not_there(&self, now: UnixTime) -> Condition {
+        let mut condition = Condition::NotExists(Path::attribute(&self.table().partition.attribute));
+        for name in self.ends_in() {
+            let over = Condition::Compare {
+                left: Operand::Path(Path::attribute(name)),
+                comparator: Comparator::Less,
+                right: Operand::Value(AttributeValue::from(now.seconds())),
+            };
+            condition = or(condition, over);
+        }
+        if self.has_markers() {
+            condition = or(condition, Condition::Exists(Path::attribute(ABSENT)));
+        }
+        condition
+    }
+
+    /// The attributes that may say when an item ends.
+    pub(crate) fn ends_in(&self) -> impl Iterator<Item = &str> {
+        let policy = &self.entity().policy;
+        let outlives = policy.stale_millis.is_some() || policy.grace_millis.is_some();
+        let ttl = self.table().ttl.as_ref();
+        ttl.map(|ttl| ttl.attribute.as_str()).into_iter().chain(ttl.filter(|_| outlives).map(|_| FRESH_UNTIL))
+    }
+
+    /// Whether there may be items that hold no record.
+    fn has_markers(&self) -> bool {
+        let policy = &self.entity().policy;
+        policy.negative_millis.is_some() || policy.flight_millis.is_some()
+    }
+
+    /// The fields of an item, without those whose own time is over.
+    pub(crate) fn fields(&self, item: &Item, now: UnixTime) -> Result<Fields, Error> {
+        let entity = self.entity();
+        let read = self.schema.read_item(self.table(), entity, item);
+        let mut fields =
+            read.map_err(|cause| Error::corrupt(&entity.name, &self.key_text(&self.key_of(item)), &cause))?;
+        for field in &entity.fields {
+            let Some((millis, from)) = &field.checks.valid else { continue };
+            let since = fields.get(from).and_then(Value::as_instant);
+            let over =
+                since.is_none_or(|since| since.as_millisecond().saturating_add(*millis) < now.millis());
+            if over {
+                fields.remove(&field.name);
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Whether an input can be read out of a stored item.
+    pub(crate) fn is_recoverable(&self, name: &str) -> bool {
+        let entity = self.entity();
+        let Some(field) = entity.field(name) else { return false };
+        let in_template = |template: &larder_schema::Template| {
+            template.ambiguity().is_none()
+                && template
+                    .holes()
+                    .any(|hole| hole.field == name && hole.format == larder_schema::Format::Plain)
+        };
+        field.role == Role::Stored
+            || std::iter::once(&entity.partition).chain(entity.sort.as_ref()).any(|source| match source {
+                KeySource::Template(template) => template.holes().any(|hole| hole.field == name),
+                KeySource::Field(_) => false,
+            })
+            || entity.fields.iter().filter(|field| field.is_stored()).any(
+                |field| matches!(&field.equation, Some(Expr::Template(template)) if in_template(template)),
+            )
+    }
+
+    /// The version in an item.
+    pub(crate) fn version(&self, item: &Item) -> Option<i64> {
+        item.get(VERSION)?.as_number().and_then(Number::to_i64)
+    }
+}
+
+pub(crate) fn timestamp(time: UnixTime) -> Timestamp {
+    Timestamp::from_millisecond(time.millis()).unwrap_or(Timestamp::MAX)
+}
+
+pub(crate) fn and(a: Condition, b: Condition) -> Condition {
+    Condition::And(Box::new(a), Box::new(b))
+}
+
+pub(crate) fn or(a: Condition, b: Condition) -> Condition {
+    Condition::Or(Box::new(a), Box::new(b))
+}
+
+fn value_text(value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::S(text) => text.clone(),
+        AttributeValue::N(number) => number.to_string(),
+        AttributeValue::B(bytes) => format!("{} bytes", bytes.len()),
+        _ => "?".to_owned(),
+    }
+}
+
+fn key_fields(entity: &Entity) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for source in std::iter::once(&entity.partition).chain(entity.sort.as_ref()) {
+        match source {
+            KeySource::Field(name) => drop(found.insert(name.clone())),
+            KeySource::Template(template) => found.extend(template.holes().map(|hole| hole.field.clone())),
+        }
+    }
+    loop {
+        let needed: Vec<String> = found
+            .iter()
+            .filter_map(|name| entity.field(name)?.equation.as_ref())
+            .flat_map(Expr::fields)
+            .map(str::to_owned)
+            .collect();
+        let before = found.len();
+        found.extend(needed);
+        if found.len() == before {
+            return found;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What can go wrong for a program that uses the layer.
+
+use larder_schema::{BuildError, EnvironmentError, ItemError, RecordError, Violation};
+
+use crate::store;
+
+/// Why a call of the layer failed. Each names the entity and the key it is about.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The record breaks its checks. All that is wrong is listed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// `create` found the key taken.
+    #[error("{entity} {key} exists already")]
+    Exists { entity: String, key: String },
+    /// `update` or a transition found nothing to change.
+    #[error("there is no {entity} {key}")]
+    Missing { entity: String, key: String },
+    /// Somebody else changed it meanwhile: read it again.
+    #[error("{entity} {key} was changed by somebody else: {cause}")]
+    Conflict { entity: String, key: String, cause: String },
+    /// A transition that the lifecycle does not allow from where it is.
+    #[error("{entity} {key} is {found}, and `{transition}` starts from {wanted}")]
+    State { entity: String, key: String, transition: String, found: String, wanted: String },
+    /// The lease ran out, or somebody else has it.
+    #[error("the lease on {entity} {key} is lost: {cause}")]
+    LeaseLost { entity: String, key: String, cause: String },
+    /// The source says that there is no such thing.
+    #[error("the source has no {entity} {key}")]
+    Absent { entity: String, key: String },
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The source failed, and there was nothing stale to give instead.
+    #[error("{entity} {key} could not be loaded: {cause}")]
+    Source { entity: String, key: String, cause: String },
+    /// Neither the store nor the source had it.
+    #[error(
+        "{entity} {key} could not be had: the store failed ({store}), and so did the source ({source_cause})"
+    )]
+    Down { entity: String, key: String, store: Box<Error>, source_cause: String },
+    #[error("{entity} {key} has {bytes} bytes, and an item may have {limit}: {hint}")]
+    TooLarge { entity: String, key: String, bytes: usize, limit: usize, hint: &'static str },
+    /// Too much waits to be written behind.
+    #[error("{entity} {key} is not written behind: the queue is full")]
+    QueueFull { entity: String, key: String },
+    /// What is stored is not what the schema says.
+    #[error("{entity} {key} cannot be read: {cause}")]
+    Corrupt { entity: String, key: String, cause: String },
+    /// A key that cannot be made from what was given.
+    #[error("the key of {entity} cannot be made: {cause}")]
+    Key { entity: String, cause: BuildError },
+    #[error("{entity} cannot be written: {cause}")]
+    Record { entity: String, cause: RecordError },
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Environment(Vec<EnvironmentError>),
+    /// A cursor that this query did not make, or that was changed on its way.
+    #[error("this is not a cursor of the query: {cause}; start without one")]
+    Cursor { cause: &'static str },
+    /// A transaction that did not happen, with what was in its way.
+    #[error("nothing was written: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Cancelled(Vec<Obstacle>),
+    /// The schema does not allow it; the text says what would.
+    #[error("{0}")]
+    NotAllowed(String),
+}
+
+impl Error {
+    /// Whether the source said that there is no such thing.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent { .. })
+    }
+
+    /// Whether the same call may succeed later, or after reading again.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Conflict { .. } | Self::Source { .. } | Self::Down { .. } | Self::QueueFull { .. } => true,
+            Self::Store(error) => error.is_transient(),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn environment(error: EnvironmentError) -> Self {
+        Self::Environment(vec![error])
+    }
+
+    pub(crate) fn corrupt(entity: &str, key: &str, cause: &ItemError) -> Self {
+        Self::Corrupt { entity: entity.to_owned(), key: key.to_owned(), cause: cause.to_string() }
+    }
+}
+
+/// What was in the way of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{entity} {key}: {cause}")]
+pub struct Obstacle {
+    /// The place of the step in the transaction.
+    pub step: usize,
+    pub entity: String,
+    pub key: String,
+    pub cause: String,
+}
+
+/// A record that breaks its checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    pub entity: String,
+    /// Never empty.
+    pub violations: Vec<Violation>,
+}
+
+impl std::fmt::Display for Invalid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is not valid:", self.entity)?;
+        for violation in &self.violations {
+            write!(f, "\n  {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Invalid {}

@@ -1,0 +1,315 @@
+//! Claims: what is due is taken, one item at a time, each by one conditional write.
+//!
+//! The order within a group: states without a moment (never done), then leases that ran out, then what is due,
+//! oldest first. Groups take turns, so a large one does not starve a small one. What somebody else takes first
+//! is passed over.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use larder_expr::{Comparator, Condition, Operand};
+use larder_model::{AttributeValue, Item, Path, UnixTime};
+use larder_schema::Fields;
+use larder_schema::schema::State;
+use tokio::time::Instant;
+
+use super::lease::{Hold, Lease};
+use super::list::{Lane, Range};
+use super::step::seconds_after;
+use super::{Group, Track, moment};
+use crate::Error;
+use crate::entity::{and, or};
+use crate::record::{Refused, unchanged};
+use crate::shelf::Record;
+
+/// A claim of what is due. Awaiting it gives the [`Claims`], which take one item at a time.
+#[must_use = "a claim is made when it is awaited"]
+#[derive(Debug)]
+pub struct Claim<R> {
+    track: Track,
+    groups: Vec<Group>,
+    older_than: Option<Duration>,
+    take: usize,
+    owner: String,
+    params: Fields,
+    record: PhantomData<fn() -> R>,
+}
+
+impl<R: Record> Claim<R> {
+    pub(super) fn new(track: Track, group: Group) -> Self {
+        Self {
+            track,
+            groups: vec![group],
+            older_than: None,
+            take: usize::MAX,
+            owner: this_process(),
+            params: Fields::new(),
+            record: PhantomData,
+        }
+    }
+
+    /// Of these groups too. Groups take turns.
+    pub fn groups<G: Into<Group>>(mut self, groups: impl IntoIterator<Item = G>) -> Self {
+        self.groups.extend(groups.into_iter().map(Into::into));
+        self
+    }
+
+    /// Due when it was last done so long ago, instead of what the schema says.
+    pub fn older_than(mut self, duration: Duration) -> Self {
+        self.older_than = Some(duration);
+        self
+    }
+
+    /// At most so many.
+    pub fn take(mut self, count: usize) -> Self {
+        self.take = count;
+        self
+    }
+
+    /// Who claims; the machine and process unless said otherwise. A lease adds something to it that tells its
+    /// claim from others.
+    pub fn owner(mut self, name: impl Into<String>) -> Self {
+        self.owner = name.into();
+        self
+    }
+
+    /// The fields that the transition leaves to the caller.
+    pub fn with(mut self, params: Fields) -> Self {
+        self.params = params;
+        self
+    }
+
+    fn start(self) -> Result<Claims<R>, Error> {
+        let track = &self.track;
+        let now = track.core.unix_now();
+        let mut ranges = track.due_ranges(self.older_than, now)?;
+        let never = ranges
+            .iter()
+            .take_while(|range| track.state(&range.state).is_ok_and(|state| moment(state).is_none()));
+        let never = never.count();
+        ranges.splice(never..never, track.leased_ranges(Some(now))?);
+        let lanes = self.groups.iter().map(|group| Lane::new(track, group, ranges.clone(), true));
+        let lanes = lanes.collect::<Result<_, Error>>()?;
+        Ok(Claims {
+            lanes,
+            turn: 0,
+            left: self.take,
+            owner: self.owner,
+            params: self.params,
+            track: self.track,
+            record: PhantomData,
+        })
+    }
+}
+
+impl<R: Record> IntoFuture for Claim<R> {
+    type Output = Result<Claims<R>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(std::future::ready(self.start()))
+    }
+}
+
+/// What is claimed, one lease after the other.
+#[derive(Debug)]
+pub struct Claims<R> {
+    track: Track,
+    lanes: Vec<Lane>,
+    turn: usize,
+    left: usize,
+    owner: String,
+    params: Fields,
+    record: PhantomData<fn() -> R>,
+}
+
+impl<R: Record> Claims<R> {
+    /// Takes the next item that is due; `None` when there is none, or enough were taken. After an error the
+    /// next call goes on with the next item.
+    pub async fn next(&mut self) -> Result<Option<Lease<R>>, Error> {
+        while self.left > 0 && !self.lanes.is_empty() {
+            let at = self.turn % self.lanes.len();
+            let Some((range, item)) = self.lanes[at].next(&self.track).await? else {
+                self.lanes.remove(at);
+                // The one after it has its place now.
+                self.turn = at;
+                continue;
+            };
+            let Some(seen) = self.candidate(&self.lanes[at], &range, item).await? else { continue };
+            let how = How { owner: &self.owner, params: &self.params, only_due: true };
+            let asked = Instant::now();
+            if let Some((hold, item)) = enter(&self.track, &seen, &how).await? {
+                self.left -= 1;
+                self.turn = at + 1;
+                return Lease::new(hold, &item, asked).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// As much of an item as it takes to decide whether it can be claimed, if it can.
+    async fn candidate(&self, lane: &Lane, range: &Range, item: Item) -> Result<Option<Item>, Error> {
+        let track = &self.track;
+        let state = track.state(&range.state)?;
+        let leased = state.lease_millis.is_some();
+        let reads = track.claims().any(|transition| track.reads_item(transition));
+        let item = if leased || reads || !lane.shows_ready {
+            match track.core.load(&track.core.key_of(&item), true).await? {
+                Some(item) if track.lifecycle().state_of(&item) == Some(state) => item,
+                _ => return Ok(None),
+            }
+        } else {
+            item
+        };
+        let free = if leased {
+            track.ran_out(state, &item, track.core.unix_now())
+        } else {
+            track.is_ready(&item)?
+        };
+        Ok(free.then_some(item))
+    }
+}
+
+/// Takes one item, due or not.
+pub(super) async fn hold<R: Record>(track: &Track, key: &Item) -> Result<Lease<R>, Error> {
+    track.lease_attributes()?;
+    let Some(seen) = track.core.load(key, true).await? else { return Err(track.core.missing(key)) };
+    let state = track.lifecycle().state_of(&seen);
+    let held = || {
+        let owner = track.written(&seen).owner.unwrap_or_else(|| "somebody else".to_owned());
+        track.core.conflict(key, &format!("{owner} holds it"))
+    };
+    let now = track.core.unix_now();
+    if state.is_some_and(|state| state.lease_millis.is_some() && !track.ran_out(state, &seen, now)) {
+        return Err(held());
+    }
+    let asked = Instant::now();
+    let owner = this_process();
+    let how = How { owner: &owner, params: &Fields::new(), only_due: false };
+    match enter(track, &seen, &how).await? {
+        Some((hold, item)) => Lease::new(hold, &item, asked),
+        None => Err(track.core.conflict(key, "somebody else was faster")),
+    }
+}
+
+struct How<'a> {
+    owner: &'a str,
+    params: &'a Fields,
+    /// Not what pauses, is exhausted, or is not what was seen to be ready.
+    only_due: bool,
+}
+
+/// Takes an item as it was seen. `None` when it is not so any more.
+async fn enter(track: &Track, seen: &Item, how: &How<'_>) -> Result<Option<(Hold, Item)>, Error> {
+    let key = track.core.key_of(seen);
+    let names = track.lease_attributes()?;
+    let now = track.core.unix_now();
+    let state = track.lifecycle().state_of(seen);
+    let transition = state.and_then(|state| {
+        track.claims().find(|transition| match state.lease_millis {
+            Some(_) => transition.to == state.name,
+            None => transition.from.contains(&state.name),
+        })
+    });
+    let (Some(state), Some(transition)) = (state, transition) else {
+        return Err(Error::State {
+            entity: track.core.name().to_owned(),
+            key: track.core.key_text(&key),
+            transition: "claim".to_owned(),
+            found: state.map_or("in no state", |state| &state.name).to_owned(),
+            wanted: track
+                .claims()
+                .flat_map(|transition| transition.from.clone())
+                .collect::<Vec<_>>()
+                .join(" or "),
+        });
+    };
+    let lease_millis = track.lease_millis(&transition.to).unwrap_or(0);
+    let from = if state.lease_millis.is_some() { track.before(state, seen)? } else { state };
+    let owner = format!("{}/{:016x}", how.owner, fastrand::u64(..));
+
+    let read = track.reads_item(transition).then_some(seen);
+    let mut changes = track.entering(transition, how.params, read, track.core.now())?;
+    let text = |text: &str| Some(AttributeValue::from(text));
+    changes.attributes = vec![
+        (names.owner.clone(), text(&owner)),
+        (names.until.clone(), Some(AttributeValue::from(seconds_after(now, lease_millis)))),
+        (track.origin_attribute(), text(&from.name)),
+    ];
+    changes.counts = vec![(names.fence.clone(), 1), (names.attempts.clone(), 1)];
+    changes.condition =
+        Some(changes.condition.into_iter().fold(track.may_enter(seen, state, how, now)?, and));
+
+    let item = match track.send(&key, &changes, &mut false).await {
+        Ok(item) => item,
+        // The owner is this claim's alone: an earlier try was carried out, and its answer lost.
+        Err(Refused::Condition(item)) if track.written(&item).owner.as_ref() == Some(&owner) => *item,
+        Err(Refused::Condition(_) | Refused::Missing) => return Ok(None),
+        Err(Refused::Failed(error)) => return Err(error),
+    };
+    if state.lease_millis.is_some() {
+        tracing::warn!(
+            system = track.core.schema.system,
+            entity = track.core.name(),
+            cache_key = track.core.key_text(&key),
+            reason = "the lease ran out",
+            owner = track.written(seen).owner,
+            "work taken over"
+        );
+    }
+    let written = track.written(&item);
+    let hold = Hold {
+        track: track.clone(),
+        key,
+        owner,
+        fence: written.fence,
+        attempts: written.attempts,
+        state: transition.to.clone(),
+        from: from.name.clone(),
+        lease_millis,
+    };
+    Ok(Some((hold, item)))
+}
+
+impl Track {
+    /// The condition under which an item that was seen can be taken.
+    fn may_enter(
+        &self,
+        seen: &Item,
+        state: &State,
+        how: &How<'_>,
+        now: UnixTime,
+    ) -> Result<Condition, Error> {
+        let names = self.lease_attributes()?;
+        let absent_or = |name: &str, comparator: Comparator, number: i64| {
+            let path = Path::attribute(name);
+            let right = Operand::Value(AttributeValue::from(number));
+            or(
+                Condition::NotExists(path.clone()),
+                Condition::Compare { left: Operand::Path(path), comparator, right },
+            )
+        };
+        let mut condition = unchanged(&self.lifecycle().attribute, seen);
+        if how.only_due || state.lease_millis.is_some() {
+            condition = and(condition, absent_or(&names.until, Comparator::Less, now.seconds()));
+        }
+        if let (true, Some(retry)) = (how.only_due, &self.lifecycle().retry) {
+            let most = i64::from(retry.attempts);
+            condition = and(condition, absent_or(&names.attempts, Comparator::LessOrEqual, most));
+        }
+        if how.only_due {
+            for name in self.ready_attributes() {
+                condition = and(condition, unchanged(&name, seen));
+            }
+        }
+        Ok(condition)
+    }
+}
+
+/// This machine and process.
+fn this_process() -> String {
+    let machine = std::env::var("HOSTNAME").unwrap_or_else(|_| "worker".to_owned());
+    format!("{machine}-{}", std::process::id())
+}

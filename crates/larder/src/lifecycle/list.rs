@@ -1,0 +1,406 @@
+//! Which items are in which state: by the index whose sort key holds the state, a group at a time, or by the
+//! one whose partition key does.
+//!
+//! An index may lag behind, and seldom holds what a lease needs. So each item is read before it is shown, and
+//! left out when it is somewhere else by then.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use larder_engine::ops::{Query, ReturnCapacity};
+use larder_expr::{KeyCondition, KeyTest, SortTest};
+use larder_model::{AttributeValue, IndexName, Item, UnixTime};
+use larder_schema::jiff::Timestamp;
+use larder_schema::schema::{Index, Projection, State};
+use larder_schema::{Expr, Field, Fields, Format, Table};
+
+use super::{Group, Standing, Track, moment, moment_value};
+use crate::shelf::Record;
+use crate::{Error, oversize};
+
+/// Items asked of an index at a time.
+const PAGE: usize = 50;
+
+/// Records by state, in order. Awaiting it reads them.
+#[must_use = "a listing is read when it is awaited"]
+#[derive(Debug)]
+pub struct Listing<R> {
+    track: Track,
+    what: What,
+    groups: Vec<Group>,
+    older_than: Option<Duration>,
+    limit: usize,
+    forward: bool,
+    record: PhantomData<fn() -> R>,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Due,
+    Stuck,
+    In(String),
+}
+
+impl<R: Record> Listing<R> {
+    fn new(track: Track, what: What, groups: Vec<Group>) -> Self {
+        Self { track, what, groups, older_than: None, limit: usize::MAX, forward: true, record: PhantomData }
+    }
+
+    pub(super) fn due(track: Track, group: Group) -> Self {
+        Self::new(track, What::Due, vec![group])
+    }
+
+    pub(super) fn stuck(track: Track, group: Group) -> Self {
+        Self::new(track, What::Stuck, vec![group])
+    }
+
+    pub(super) fn in_state(track: Track, state: &str) -> Self {
+        Self::new(track, What::In(state.to_owned()), Vec::new())
+    }
+
+    /// Of this group too. Groups are listed one after the other.
+    pub fn group(mut self, group: impl Into<Group>) -> Self {
+        self.groups.push(group.into());
+        self
+    }
+
+    /// Due when it was last done so long ago, instead of what the schema says.
+    pub fn older_than(mut self, duration: Duration) -> Self {
+        self.older_than = Some(duration);
+        self
+    }
+
+    pub fn newest_first(mut self) -> Self {
+        self.forward = false;
+        self
+    }
+
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    async fn read(mut self) -> Result<Vec<Standing<R>>, Error> {
+        let track = &self.track;
+        let now = track.core.unix_now();
+        if self.groups.is_empty() {
+            self.groups.push(Group::default());
+        }
+        let mut found = Vec::new();
+        for group in &self.groups {
+            let ranges = match &self.what {
+                What::Due => track.due_ranges(self.older_than, now)?,
+                What::Stuck => track.leased_ranges(None)?,
+                What::In(state) => vec![Range { state: track.state(state)?.name.clone(), before: None }],
+            };
+            let mut lane = Lane::new(track, group, ranges, self.forward)?;
+            while let Some((range, item)) = lane.next(track).await? {
+                if found.len() == self.limit {
+                    return Ok(found);
+                }
+                let Some(item) = track.whole(&lane, item).await? else { continue };
+                let state = track.state(&range.state)?;
+                let shown = track.lifecycle().state_of(&item) == Some(state)
+                    && match self.what {
+                        What::Due => track.is_ready(&item)? && track.is_free(&item, now),
+                        What::Stuck => track.ran_out(state, &item, now),
+                        What::In(_) => true,
+                    };
+                if shown {
+                    found.extend(track.stand(&item).transpose()?);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl<R: Record> IntoFuture for Listing<R> {
+    type Output = Result<Vec<Standing<R>>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.read())
+    }
+}
+
+/// Items of one state, perhaps only those that entered it by a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Range {
+    pub(super) state: String,
+    pub(super) before: Option<UnixTime>,
+}
+
+impl Track {
+    /// Where a claim looks for what is due: first what has no moment, then the rest, oldest first.
+    pub(super) fn due_ranges(
+        &self,
+        older_than: Option<Duration>,
+        now: UnixTime,
+    ) -> Result<Vec<Range>, Error> {
+        self.lease_attributes()?;
+        let asked = older_than.map(|duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX));
+        let mut states: Vec<&State> = Vec::new();
+        for state in self.claims().flat_map(|transition| self.starts(transition)) {
+            if !states.contains(&state) {
+                states.push(state);
+            }
+        }
+        states.sort_by_key(|state| moment(state).is_some());
+        let range = |state: &State| Range {
+            state: state.name.clone(),
+            before: asked
+                .or(state.due_millis)
+                .filter(|_| moment(state).is_some())
+                .map(|millis| UnixTime::from_millis(now.millis().saturating_sub(millis))),
+        };
+        Ok(states.into_iter().map(range).collect())
+    }
+
+    /// Where leases are. One that began less than its length before `now` cannot be over.
+    pub(super) fn leased_ranges(&self, now: Option<UnixTime>) -> Result<Vec<Range>, Error> {
+        self.lease_attributes()?;
+        let leased = self.lifecycle().states.iter().filter_map(|state| Some((state, state.lease_millis?)));
+        let range = |(state, millis): (&State, i64)| Range {
+            state: state.name.clone(),
+            before: now
+                .filter(|_| moment(state).is_some())
+                .map(|now| UnixTime::from_millis(now.millis().saturating_sub(millis))),
+        };
+        Ok(leased.map(range).collect())
+    }
+
+    /// The index that holds the state, and whether the state is its sort key.
+    fn index(&self) -> Result<(&Index, bool), Error> {
+        let attribute = &self.lifecycle().attribute;
+        let indexes = &self.core.table().indexes;
+        let sorted =
+            indexes.iter().find(|index| index.sort.first().is_some_and(|key| key.attribute == *attribute));
+        let parted = || {
+            indexes
+                .iter()
+                .find(|index| matches!(index.partition.as_slice(), [key] if key.attribute == *attribute))
+        };
+        let found = sorted.map(|index| (index, true)).or_else(|| parted().map(|index| (index, false)));
+        found.ok_or_else(|| {
+            self.refused(&format!(
+                "no index has `{}` in its key, so items cannot be found by state: add one, such as \
+                 `index … {}`",
+                self.lifecycle().held_in,
+                self.lifecycle().held_in
+            ))
+        })
+    }
+
+    /// The item of which an index showed a part.
+    async fn whole(&self, lane: &Lane, item: Item) -> Result<Option<Item>, Error> {
+        if !lane.all {
+            return self.core.load(&self.core.key_of(&item), true).await;
+        }
+        match oversize::join(&self.core, item).await? {
+            Some(item) if !self.core.is_expired(&item, self.core.unix_now()) => Ok(Some(item)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether an item outside a leased state neither pauses nor is exhausted.
+    fn is_free(&self, item: &Item, now: UnixTime) -> bool {
+        let written = self.written(item);
+        !self.is_exhausted(&written) && written.until.is_none_or(|until| until.seconds() < now.seconds())
+    }
+
+    /// Whether the lifecycle's `ready when` holds.
+    pub(super) fn is_ready(&self, item: &Item) -> Result<bool, Error> {
+        let Some(ready) = &self.lifecycle().ready else { return Ok(true) };
+        let mut fields = self.fields(item)?;
+        let now = self.core.now();
+        // What is computed and not stored may be asked for too.
+        let lets: Vec<usize> = self.unstored();
+        self.core.entity().compute_some(&mut fields, now, &lets);
+        Ok(ready.holds(larder_schema::Scope { fields: &fields, now }))
+    }
+
+    /// The computed fields that no item holds, in order.
+    fn unstored(&self) -> Vec<usize> {
+        let entity = self.core.entity();
+        entity.order.iter().copied().filter(|at| !entity.fields[*at].is_stored()).collect()
+    }
+
+    /// The stored attributes that `ready when` rests on.
+    pub(super) fn ready_attributes(&self) -> BTreeSet<String> {
+        let entity = self.core.entity();
+        let mut names: Vec<&str> = self.lifecycle().ready.iter().flat_map(Expr::fields).collect();
+        let mut found = BTreeSet::new();
+        let mut at = 0;
+        while let Some(name) = names.get(at).copied() {
+            at += 1;
+            match entity.field(name) {
+                Some(field) if field.is_stored() => drop(found.insert(field.attribute.clone())),
+                Some(Field { equation: Some(equation), .. }) => {
+                    names.extend(
+                        equation
+                            .fields()
+                            .into_iter()
+                            .filter(|name| !names.contains(name))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+                // An input comes back from the stored template that it is in.
+                Some(_) => found.extend(entity.fields.iter().filter_map(|field| match &field.equation {
+                    Some(Expr::Template(template)) if field.is_stored() => {
+                        template.holes().any(|hole| hole.field == name).then(|| field.attribute.clone())
+                    }
+                    _ => None,
+                })),
+                None => {}
+            }
+        }
+        found
+    }
+}
+
+fn shows(table: &Table, index: &Index, attribute: &str) -> bool {
+    let mut keys = index.partition.iter().chain(&index.sort).chain([&table.partition]).chain(&table.sort);
+    match &index.projection {
+        Projection::All => true,
+        Projection::Include(names) if names.iter().any(|name| name == attribute) => true,
+        Projection::Include(_) | Projection::Keys => keys.any(|key| key.attribute == attribute),
+    }
+}
+
+/// The items of one group, range after range.
+#[derive(Debug)]
+pub(super) struct Lane {
+    index: IndexName,
+    partition: Vec<(String, AttributeValue)>,
+    forward: bool,
+    /// The index holds whole items.
+    pub(super) all: bool,
+    /// The index holds all that `ready when` rests on.
+    pub(super) shows_ready: bool,
+    ranges: VecDeque<Range>,
+    start: Option<Item>,
+    page: VecDeque<Item>,
+}
+
+impl Lane {
+    pub(super) fn new(
+        track: &Track,
+        group: &Group,
+        ranges: Vec<Range>,
+        forward: bool,
+    ) -> Result<Self, Error> {
+        let core = &track.core;
+        let (index, sorted) = track.index()?;
+        let wrong = |cause| Error::Key { entity: core.name().to_owned(), cause };
+        let partition = if sorted {
+            let access = core.entity().access(core.table(), Some(index));
+            let access = access
+                .ok_or_else(|| track.refused(&format!("{} is not in index {}", core.name(), index.alias)))?;
+            if access.arguments.len() != group.0.len() {
+                let names: Vec<&str> =
+                    access.arguments.iter().map(|argument| argument.name.as_str()).collect();
+                return Err(track.refused(&format!(
+                    "index {} is asked with {}: say which",
+                    index.alias,
+                    names.join(" and ")
+                )));
+            }
+            access.partition(&core.schema, &group.0).map_err(wrong)?
+        } else if group.0.is_empty() {
+            Vec::new()
+        } else {
+            return Err(
+                track.refused(&format!("index {} is parted by the state: there are no groups", index.alias))
+            );
+        };
+        let name = IndexName::new(index.name.as_str()).map_err(|error| track.refused(&error.to_string()))?;
+        Ok(Self {
+            index: name,
+            partition,
+            forward,
+            all: index.projection == Projection::All,
+            shows_ready: track.ready_attributes().iter().all(|name| shows(core.table(), index, name)),
+            ranges: ranges.into(),
+            start: None,
+            page: VecDeque::new(),
+        })
+    }
+
+    /// The next item, and the range it was found in.
+    pub(super) async fn next(&mut self, track: &Track) -> Result<Option<(Range, Item)>, Error> {
+        loop {
+            let Some(range) = self.ranges.front().cloned() else { return Ok(None) };
+            while let Some(item) = self.page.pop_front() {
+                if self.belongs(track, &range, &item) {
+                    return Ok(Some((range, item)));
+                }
+            }
+            if self.start.as_ref().is_some_and(Item::is_empty) {
+                self.ranges.pop_front();
+                self.start = None;
+                continue;
+            }
+            let page = track.core.store.query(self.query(track, &range)?).await?;
+            self.page = page.items.into();
+            // No key is empty: that stands for the end.
+            self.start = Some(page.last_key.unwrap_or_default());
+        }
+    }
+
+    fn belongs(&self, track: &Track, range: &Range, item: &Item) -> bool {
+        let core = &track.core;
+        let ours = core.schema.entity_of(core.table(), item).is_some_and(|entity| entity.name == core.name());
+        let Some(state) = track.lifecycle().state_of(item).filter(|state| ours && state.name == range.state)
+        else {
+            return false;
+        };
+        let since = track.since(state, item).map(Timestamp::as_millisecond);
+        range.before.is_none_or(|before| since.is_none_or(|since| since <= before.millis()))
+    }
+
+    fn query(&self, track: &Track, range: &Range) -> Result<Query, Error> {
+        let state = track.state(&range.state)?;
+        let attribute = track.lifecycle().attribute.clone();
+        let equal = |(attribute, value): &(String, AttributeValue)| KeyTest {
+            attribute: attribute.clone(),
+            test: SortTest::Equal(value.clone()),
+        };
+        let mut tests: Vec<KeyTest> = self.partition.iter().map(equal).collect();
+        let beginning = state.template.prefix(&Fields::new());
+        let test = match (state.template.holes().next(), range.before) {
+            (None, _) => SortTest::Equal(AttributeValue::S(beginning)),
+            (Some(_), _) if self.partition.is_empty() => {
+                return Err(track.refused(&format!(
+                    "`{}` is written in many ways, and has no one partition",
+                    state.name
+                )));
+            }
+            (Some(hole), Some(before)) if hole.format == Format::Plain && moment(state) == Some(hole) => {
+                let fields = Fields::from([(hole.field.clone(), moment_value(&hole.kind, before))]);
+                // What may follow the moment is before the last character there is.
+                let end = format!("{}\u{10ffff}", state.template.prefix(&fields));
+                SortTest::Between(AttributeValue::S(beginning), AttributeValue::S(end))
+            }
+            (Some(_), _) => SortTest::BeginsWith(AttributeValue::S(beginning)),
+        };
+        tests.push(KeyTest { attribute, test });
+        Ok(Query {
+            table: track.core.table_name.clone(),
+            index: Some(self.index.clone()),
+            key_condition: KeyCondition { tests },
+            filter: None,
+            legacy_filter: false,
+            projection: None,
+            select: None,
+            limit: Some(PAGE),
+            forward: self.forward,
+            start: self.start.clone(),
+            consistent: false,
+            capacity: ReturnCapacity::None,
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! What the layer tells about itself: events, metrics, and CloudWatch's embedded metric format.
+//!
+//! Events are `tracing`'s, with the fields `system`, `entity`, `cache_key`, `latency_ms`, `origin` and `reason`.
+//! What the schema lists under `log` is told at `INFO`, the rest at `DEBUG`, failures at `WARN` and losses at
+//! `ERROR`. Keys are told, values never.
+//!
+//! Metrics go to whatever recorder of the `metrics` crate is installed when an entity is first used; without one
+//! they cost next to nothing. Embedded metrics are lines of JSON for the writer that
+//! [`System::emf_to`](crate::System::emf_to) sets, under the names that the schema gives.
+
+pub mod emf;
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use larder_model::{Number, UnixTime};
+use larder_schema::Entity;
+use larder_schema::schema::{LogEvent, MetricKind, Metrics};
+use metrics::{Counter, Gauge, Histogram};
+use parking_lot::Mutex;
+use tracing::{debug, error, info, warn};
+
+use crate::Schema;
+
+/// Where embedded metrics are written.
+#[derive(Default)]
+pub(crate) struct Sink {
+    is_set: AtomicBool,
+    writer: Mutex<Option<Box<dyn Write + Send>>>,
+}
+
+impl Sink {
+    pub(crate) fn set(&self, writer: Box<dyn Write + Send>) {
+        *self.writer.lock() = Some(writer);
+        self.is_set.store(true, Ordering::Release);
+    }
+
+    fn write(&self, line: &str) {
+        if let Some(writer) = self.writer.lock().as_mut() {
+            // Nobody waits for metrics, and there is nobody to tell of their loss.
+            let _ = writeln!(writer, "{line}").and_then(|()| writer.flush());
+        }
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sink").field("is_set", &self.is_set).finish_non_exhaustive()
+    }
+}
+
+/// Tells what happens to one entity.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    system: String,
+    entity: String,
+    log: Vec<LogEvent>,
+    /// Dollars a call of the source, in millionths.
+    call_microdollars: Option<u64>,
+    metrics: Option<Metrics>,
+    sink: Arc<Sink>,
+    meters: OnceLock<Meters>,
+}
+
+struct Meters {
+    hits: Counter,
+    misses: Counter,
+    read_seconds: Histogram,
+    store_errors: Counter,
+    loads: Counter,
+    load_failures: Counter,
+    load_seconds: Histogram,
+    spent_microdollars: Counter,
+    calls_saved: Counter,
+    saved_microdollars: Counter,
+    writes: Counter,
+    writes_lost: Counter,
+    queue_depth: Gauge,
+}
+
+impl fmt::Debug for Meters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meters").finish_non_exhaustive()
+    }
+}
+
+impl Observer {
+    pub(crate) fn new(schema: &Schema, entity: &Entity, sink: Arc<Sink>) -> Self {
+        let source =
+            entity.source.as_ref().and_then(|name| schema.sources.iter().find(|source| source.name == *name));
+        Self {
+            system: schema.system.clone(),
+            entity: entity.name.clone(),
+            log: entity.policy.log.clone(),
+            call_microdollars: source.map(|source| source.cost.as_ref().map_or(0, microdollars)),
+            metrics: schema.metrics.clone(),
+            sink,
+            meters: OnceLock::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            system: "tests".to_owned(),
+            entity: "Entity".to_owned(),
+            log: Vec::new(),
+            call_microdollars: None,
+            metrics: None,
+            sink: Arc::default(),
+            meters: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn span(&self, call: &'static str, key: &str) -> tracing::Span {
+        let (system, entity) = (&*self.system, &*self.entity);
+        tracing::debug_span!("larder", call, system, entity, cache_key = key)
+    }
+
+    /// A read that was answered without the source, or with an absence that was remembered.
+    pub(crate) fn hit(&self, key: &str, origin: &dyn fmt::Display, latency: Duration, now: UnixTime) {
+        let meters = self.meters();
+        meters.hits.increment(1);
+        meters.read_seconds.record(latency);
+        if let Some(cost) = self.call_microdollars {
+            meters.calls_saved.increment(1);
+            meters.saved_microdollars.increment(cost);
+        }
+        let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
+        if self.log.contains(&LogEvent::Hit) {
+            info!(system, entity, cache_key = key, latency_ms, %origin, "cache hit");
+        } else {
+            debug!(system, entity, cache_key = key, latency_ms, %origin, "cache hit");
+        }
+        self.embed(key, &[(MetricKind::Hit, 1.0), (MetricKind::Latency, latency_ms)], now);
+    }
+
+    /// A read that was not.
+    pub(crate) fn miss(&self, key: &str, reason: &str, latency: Duration, now: UnixTime) {
+        let meters = self.meters();
+        meters.misses.increment(1);
+        meters.read_seconds.record(latency);
+        let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
+        if self.log.contains(&LogEvent::Miss) {
+            info!(system, entity, cache_key = key, latency_ms, reason, "cache miss");
+        } else {
+            debug!(system, entity, cache_key = key, latency_ms, reason, "cache miss");
+        }
+        self.embed(key, &[(MetricKind::Miss, 1.0), (MetricKind::Latency, latency_ms)], now);
+    }
+
+    /// The store failed, and it was gone on without it.
+    pub(crate) fn store_failed(
+        &self,
+        key: &str,
+        doing: &'static str,
+        reason: &dyn fmt::Display,
+        now: UnixTime,
+    ) {
+        self.meters().store_errors.increment(1);
+        let (system, entity) = (&*self.system, &*self.entity);
+        warn!(system, entity, cache_key = key, doing, %reason, "store failed");
+        self.embed(key, &[(MetricKind::Error, 1.0)], now);
+    }
+
+    /// Something was returned and not stored, because it is too large.
+    pub(crate) fn oversize(&self, key: &str, reason: &dyn fmt::Display) {
+        let (system, entity) = (&*self.system, &*self.entity);
+        warn!(system, entity, cache_key = key, %reason, "too large to be stored");
+    }
+
+    /// The source was called.
+    pub(crate) fn loaded(&self, key: &str, latency: Duration, failure: Option<&str>) {
+        let meters = self.meters();
+        meters.loads.increment(1);
+        meters.load_seconds.record(latency);
+        meters.spent_microdollars.increment(self.call_microdollars.unwrap_or(0));
+        let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
+        match failure {
+            Some(reason) => {
+                meters.load_failures.increment(1);
+                warn!(system, entity, cache_key = key, latency_ms, reason, "source failed");
+            }
+            None if self.log.contains(&LogEvent::Load) => {
+                info!(system, entity, cache_key = key, latency_ms, "loaded");
+            }
+            None => debug!(system, entity, cache_key = key, latency_ms, "loaded"),
+        }
+    }
+
+    /// The source gave something that is not a record.
+    pub(crate) fn refused(&self, key: &str, reason: &dyn fmt::Display) {
+        self.meters().load_failures.increment(1);
+        let (system, entity) = (&*self.system, &*self.entity);
+        warn!(system, entity, cache_key = key, %reason, "value refused");
+    }
+
+    /// Counts a load in the embedded metrics: once for all its tries.
+    pub(crate) fn load_ended(&self, key: &str, failed: bool, now: UnixTime) {
+        let error = if failed { 1.0 } else { 0.0 };
+        self.embed(key, &[(MetricKind::Load, 1.0), (MetricKind::Error, error)], now);
+    }
+
+    pub(crate) fn written(&self, key: &str, now: UnixTime) {
+        self.meters().writes.increment(1);
+        let (system, entity) = (&*self.system, &*self.entity);
+        if self.log.contains(&LogEvent::Write) {
+            info!(system, entity, cache_key = key, "written");
+        } else {
+            debug!(system, entity, cache_key = key, "written");
+        }
+        self.embed(key, &[(MetricKind::Write, 1.0)], now);
+    }
+
+    /// A write behind will not happen.
+    pub(crate) fn lost(&self, key: &str, reason: &str, now: UnixTime) {
+        self.meters().writes_lost.increment(1);
+        let (system, entity) = (&*self.system, &*self.entity);
+        error!(system, entity, cache_key = key, reason, "write lost");
+        self.embed(key, &[(MetricKind::Error, 1.0)], now);
+    }
+
+    /// The process lets go of writes that nobody drained.
+    pub(crate) fn abandoned(&self, keys: &[String]) {
+        self.meters().writes_lost.increment(keys.len() as u64);
+        let (system, entity, count) = (&*self.system, &*self.entity, keys.len());
+        let cache_keys = keys.join(", ");
+        error!(
+            system,
+            entity,
+            count,
+            cache_keys,
+            reason = "the system was closed without a drain",
+            "writes lost"
+        );
+    }
+
+    pub(crate) fn queue_depth(&self, depth: usize) {
+        self.meters().queue_depth.set(depth as f64);
+    }
+
+    fn embed(&self, key: &str, values: &[(MetricKind, f64)], now: UnixTime) {
+        let Some(metrics) = &self.metrics else { return };
+        if !self.sink.is_set.load(Ordering::Acquire) {
+            return;
+        }
+        let about = [("System", &*self.system), ("Entity", &*self.entity), ("cache_key", key)];
+        if let Some(line) = emf::line(metrics, &about[..2], &about[2..], values, now) {
+            self.sink.write(&line);
+        }
+    }
+
+    fn meters(&self) -> &Meters {
+        self.meters.get_or_init(|| {
+            let labels = [("system", self.system.clone()), ("entity", self.entity.clone())];
+            Meters {
+                hits: metrics::counter!("larder_cache_hits_total", &labels),
+                misses: metrics::counter!("larder_cache_misses_total", &labels),
+                read_seconds: metrics::histogram!("larder_cache_seconds", &labels),
+                store_errors: metrics::counter!("larder_store_errors_total", &labels),
+                loads: metrics::counter!("larder_source_calls_total", &labels),
+                load_failures: metrics::counter!("larder_source_failures_total", &labels),
+                load_seconds: metrics::histogram!("larder_source_seconds", &labels),
+                spent_microdollars: metrics::counter!("larder_source_microdollars_total", &labels),
+                calls_saved: metrics::counter!("larder_source_calls_saved_total", &labels),
+                saved_microdollars: metrics::counter!("larder_source_microdollars_saved_total", &labels),
+                writes: metrics::counter!("larder_writes_total", &labels),
+                writes_lost: metrics::counter!("larder_writes_lost_total", &labels),
+                queue_depth: metrics::gauge!("larder_queue_depth", &labels),
+            }
+        })
+    }
+}
+
+fn in_millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+fn microdollars(dollars: &Number) -> u64 {
+    let dollars: f64 = dollars.to_string().parse().unwrap_or(0.0);
+    // Prices are small and not negative; a cast saturates.
+    (dollars * 1e6).round() as u64
+}

@@ -1,0 +1,648 @@
+//! Queries: what an index, or the table's own key, answers in one range.
+//!
+//! A query is spoken in fields: the partition as the schema names it, the range by values of the sort key. What
+//! has expired is left out, and so is whatever else lives in the same partition.
+//!
+//! Promises:
+//! - Following cursors visits every record once that was there all the time, in order.
+//! - A limit counts records that are given, not items that were read on the way.
+//! - A cursor is checked when it comes back: it leads nowhere but to its own partition.
+
+mod cursor;
+mod explain;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use larder_engine::ops::{self, ReturnCapacity};
+use larder_expr::{KeyCondition, KeyTest, Projection, SortTest};
+use larder_model::{AttributeValue, IndexName, Item, Path};
+use larder_schema::schema::{self, Consistency, Index};
+use larder_schema::{Access, BuildError, Fields, SortKey, Value};
+
+use crate::entity::Core;
+use crate::shelf::{self, FieldType, Record, Shelf, View};
+use crate::{Error, batch, oversize};
+
+pub use explain::Explanation;
+
+/// What is asked for at once when much of what is read is left out.
+const READ_AT_ONCE_MAX: usize = 1000;
+/// After every text that a key can hold.
+const LAST_CHARACTER: char = char::MAX;
+
+/// A query that has not been sent. `V` is what it gives, `S` what its sort key holds.
+///
+/// ```
+/// # use larder::{Fields, Schema, Store, System};
+/// # use larder_schema::{Environment, NoFiles};
+/// # let text = r#"
+/// # system shops
+/// # table shops {
+/// #   key  domain
+/// #   index ByCountry as by_country  shop_country / domain
+/// #   entity Shop {
+/// #     domain:        string nonempty
+/// #     input country: string? match /[A-Z]{2}/
+/// #     shop_country = "COUNTRY#{country}"
+/// #   }
+/// # }
+/// # "#;
+/// # let schema = Schema::load("shops.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let system = System::open(schema, Store::memory().await).await?;
+/// let shops = system.entries("Shop").expect("it is declared");
+/// for domain in ["a.de", "b.de", "c.de"] {
+///     shops.put(Fields::from([("domain".to_owned(), domain.into()), ("country".to_owned(), "DE".into())])).await?;
+/// }
+/// let page = shops.index("by_country", ["DE"]).newest_first().limit(2).page().await?;
+/// assert_eq!(page.items[0].fields["domain"], "c.de".into());
+/// let rest = shops.index("by_country", ["DE"]).newest_first().start_at(page.cursor.as_deref().unwrap()).all().await?;
+/// assert_eq!(rest.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a query is sent by `page`, `all`, `stream` or `count`"]
+pub struct Query<V, S = Value> {
+    core: Arc<Core>,
+    /// What was asked wrongly is told when it is sent.
+    asked: Result<Asked, Error>,
+    types: PhantomData<fn(S) -> V>,
+}
+
+/// Some of the records, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<V> {
+    pub items: Vec<V>,
+    /// Where the next page begins, if there may be one. It can be given to a client.
+    pub cursor: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// A place in the table's indexes.
+    index: Option<usize>,
+    partition: Vec<(String, AttributeValue)>,
+    sort: Option<SortKey>,
+    range: Range,
+    forward: bool,
+    limit: Option<usize>,
+    start: Option<Item>,
+    even_expired: bool,
+    consistent: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Range {
+    All,
+    At(AttributeValue),
+    Between(Option<AttributeValue>, Option<AttributeValue>),
+    Begins(String),
+}
+
+impl<R: Record> Shelf<R> {
+    /// Asks an index, by its name in the schema, for a partition: one value for each field it needs, in order.
+    pub fn index<P: Into<Value>>(&self, index: &str, partition: impl IntoIterator<Item = P>) -> Query<R> {
+        Query::new(self, Some(index), partition.into_iter().map(Into::into).collect())
+    }
+
+    /// Asks an index with the fields of its partition by name.
+    pub fn index_by(&self, index: &str, partition: Fields) -> Query<R> {
+        Query::named(self, Some(index), partition)
+    }
+
+    /// Asks the table itself for a partition, such as the pages of one shop.
+    pub fn within<P: Into<Value>>(&self, partition: impl IntoIterator<Item = P>) -> Query<R> {
+        Query::new(self, None, partition.into_iter().map(Into::into).collect())
+    }
+
+    /// Asks the table itself with the fields of a partition by name.
+    pub fn within_by(&self, partition: Fields) -> Query<R> {
+        Query::named(self, None, partition)
+    }
+}
+
+impl<V, S> Query<V, S> {
+    /// A query of an index, or of the table itself, for code made by [`schema!`](crate::schema).
+    pub fn new<R>(shelf: &Shelf<R>, index: Option<&str>, partition: Vec<Value>) -> Self {
+        Self::on(&shelf.core, index, |access| {
+            if partition.len() > access.arguments.len() {
+                let names: Vec<&str> = access.arguments.iter().map(|argument| &*argument.name).collect();
+                return Err(Error::NotAllowed(format!(
+                    "the partition is named by {} alone",
+                    names.join(", ")
+                )));
+            }
+            Ok(partition)
+        })
+    }
+
+    fn named<R>(shelf: &Shelf<R>, index: Option<&str>, mut partition: Fields) -> Self {
+        Self::on(&shelf.core, index, |access| {
+            let values = access.arguments.iter().map(|argument| {
+                let value = partition.remove(&argument.name);
+                value.ok_or_else(|| Error::Key {
+                    entity: shelf.core.name().to_owned(),
+                    cause: BuildError::Missing(argument.name.clone()),
+                })
+            });
+            let values = values.collect::<Result<Vec<Value>, Error>>()?;
+            match partition.into_keys().next() {
+                None => Ok(values),
+                Some(other) => Err(Error::NotAllowed(format!("`{other}` does not name a partition here"))),
+            }
+        })
+    }
+
+    fn on(
+        core: &Arc<Core>,
+        index: Option<&str>,
+        values: impl FnOnce(&Access) -> Result<Vec<Value>, Error>,
+    ) -> Self {
+        let asked = core.access(index).and_then(|(index, access)| {
+            let partition = access.partition(&core.schema, &values(&access)?);
+            let partition =
+                partition.map_err(|cause| Error::Key { entity: core.name().to_owned(), cause })?;
+            Ok(Asked::new(core, index, partition, access.sort))
+        });
+        Self { core: Arc::clone(core), asked, types: PhantomData }
+    }
+
+    fn with(mut self, change: impl FnOnce(&Core, &mut Asked) -> Result<(), Error>) -> Self {
+        if let Ok(asked) = &mut self.asked
+            && let Err(error) = change(&self.core, asked)
+        {
+            self.asked = Err(error);
+        }
+        self
+    }
+}
+
+impl Core {
+    /// How an index, or the table's own key, is asked.
+    pub(crate) fn access(&self, index: Option<&str>) -> Result<(Option<usize>, Access), Error> {
+        let (table, entity) = (self.table(), self.entity());
+        let found = index.map(|name| table.index(name).ok_or(name)).transpose();
+        let access = found.map(|index| (index, entity.access(table, index)));
+        if let Ok((found, Some(access))) = access {
+            let at = found.and_then(|found| table.indexes.iter().position(|index| index.name == found.name));
+            return Ok((at, access));
+        }
+        let known: Vec<&str> = table
+            .indexes
+            .iter()
+            .filter(|index| entity.access(table, Some(index)).is_some())
+            .map(|index| index.alias.as_str())
+            .collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(Error::NotAllowed(format!(
+            "no index `{}` holds {}; those that do: {known}",
+            index.unwrap_or_default(),
+            entity.name
+        )))
+    }
+}
+
+impl<V: View, S: FieldType> Query<V, S> {
+    /// Only what has this sort key.
+    pub fn at(self, value: impl Into<S>) -> Self {
+        let value = value.into().to_value();
+        self.with(|core, asked| {
+            asked.range = Range::At(asked.bound(core, &value)?);
+            Ok(())
+        })
+    }
+
+    /// What has this sort key or a later one.
+    pub fn from(self, value: impl Into<S>) -> Self {
+        let value = value.into().to_value();
+        self.with(|core, asked| {
+            let low = asked.bound(core, &value)?;
+            asked.range = match std::mem::replace(&mut asked.range, Range::All) {
+                Range::Between(_, high) => Range::Between(Some(low), high),
+                Range::All | Range::At(_) | Range::Begins(_) => Range::Between(Some(low), None),
+            };
+            Ok(())
+        })
+    }
+
+    /// What has this sort key or an earlier one.
+    pub fn until(self, value: impl Into<S>) -> Self {
+        let value = value.into().to_value();
+        self.with(|core, asked| {
+            let high = asked.bound(core, &value)?;
+            asked.range = match std::mem::replace(&mut asked.range, Range::All) {
+                Range::Between(low, _) => Range::Between(low, Some(high)),
+                Range::All | Range::At(_) | Range::Begins(_) => Range::Between(None, Some(high)),
+            };
+            Ok(())
+        })
+    }
+
+    /// What has a sort key from the first to the second, both included.
+    pub fn between(self, low: impl Into<S>, high: impl Into<S>) -> Self {
+        self.from(low).until(high)
+    }
+
+    /// What has a sort key that begins with a text.
+    pub fn begins_with(self, text: impl AsRef<str>) -> Self {
+        self.with(|_, asked| {
+            let beginning = asked.sort.as_ref().and_then(|sort| sort.beginning(text.as_ref()));
+            asked.range = beginning.map(Range::Begins).ok_or_else(|| {
+                Error::NotAllowed("only a sort key that is a text can begin with one".to_owned())
+            })?;
+            Ok(())
+        })
+    }
+
+    /// From the last sort key to the first.
+    pub fn newest_first(self) -> Self {
+        self.with(|_, asked| {
+            asked.forward = false;
+            Ok(())
+        })
+    }
+
+    /// From the first sort key to the last, as it is unless said otherwise.
+    pub fn oldest_first(self) -> Self {
+        self.with(|_, asked| {
+            asked.forward = true;
+            Ok(())
+        })
+    }
+
+    /// At most so many records.
+    pub fn limit(self, records: usize) -> Self {
+        self.with(|_, asked| {
+            asked.limit = Some(records);
+            Ok(())
+        })
+    }
+
+    /// After the last record of an earlier page.
+    pub fn start_at(self, cursor: impl AsRef<str>) -> Self {
+        self.with(|core, asked| {
+            asked.start = Some(cursor::read(core, asked, cursor.as_ref())?);
+            Ok(())
+        })
+    }
+
+    /// Also what has expired and is still stored.
+    pub fn even_expired(self) -> Self {
+        self.with(|_, asked| {
+            asked.even_expired = true;
+            Ok(())
+        })
+    }
+
+    /// Sees every write that was answered before. An index cannot.
+    pub fn consistent(self) -> Self {
+        self.with(|core, asked| match asked.index(core) {
+            None => {
+                asked.consistent = true;
+                Ok(())
+            }
+            Some(index) => Err(Error::NotAllowed(format!(
+                "index `{}` follows its table with a delay: only the table itself can be read consistently",
+                index.alias
+            ))),
+        })
+    }
+
+    /// The first records, up to the limit; without one, what the store gives at once.
+    pub async fn page(self) -> Result<Page<V>, Error> {
+        let (core, asked) = (self.core, self.asked?);
+        let now = core.unix_now();
+        let (items, next) = asked.next(&core, asked.start.clone(), asked.limit).await?;
+        let items = items.iter().map(|item| shelf::read(&core, item, now)).collect::<Result<_, Error>>()?;
+        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)) })
+    }
+
+    /// All records, up to the limit.
+    pub async fn all(self) -> Result<Vec<V>, Error> {
+        let (core, asked) = (self.core, self.asked?);
+        let now = core.unix_now();
+        let items = asked.all(&core).await?;
+        items.iter().map(|item| shelf::read(&core, item, now)).collect()
+    }
+
+    /// All records, up to the limit, read as they are taken. It ends after an error.
+    pub fn stream(self) -> impl Stream<Item = Result<V, Error>> + Send {
+        let state = match self.asked {
+            Ok(asked) => Ok(Reading {
+                start: asked.start.clone(),
+                left: asked.limit,
+                asked,
+                ready: VecDeque::new(),
+                over: false,
+            }),
+            Err(error) => Err(error),
+        };
+        futures_util::stream::try_unfold((self.core, state), |(core, state)| async move {
+            let mut reading = state?;
+            while reading.ready.is_empty() && !reading.over {
+                reading.more(&core).await?;
+            }
+            let Some(item) = reading.ready.pop_front() else { return Ok(None) };
+            let record = shelf::read(&core, &item, core.unix_now())?;
+            Ok(Some((record, (core, Ok(reading)))))
+        })
+    }
+
+    /// How many records there are, up to the limit. It reads as much as [`Query::all`] does, and transfers less.
+    pub async fn count(self) -> Result<usize, Error> {
+        let (core, asked) = (self.core, self.asked?);
+        let mut start = asked.start.clone();
+        let mut count = 0;
+        loop {
+            let page = core.store.query(asked.request(&core, start, None, true)).await?;
+            count += asked.living(&core, page.items).await?.len();
+            start = page.last_key;
+            match asked.limit {
+                Some(limit) if count >= limit => return Ok(limit),
+                _ if start.is_none() => return Ok(count),
+                _ => {}
+            }
+        }
+    }
+
+    /// What would be asked and what that would cost, without asking.
+    pub fn explain(&self) -> Result<Explanation, Error> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        Ok(explain::explain(&self.core, asked))
+    }
+}
+
+/// A stream under way.
+struct Reading {
+    asked: Asked,
+    start: Option<Item>,
+    left: Option<usize>,
+    ready: VecDeque<Item>,
+    over: bool,
+}
+
+impl Reading {
+    async fn more(&mut self, core: &Core) -> Result<(), Error> {
+        let (items, next) = self.asked.next(core, self.start.take(), self.left).await?;
+        self.left = self.left.map(|left| left.saturating_sub(items.len()));
+        self.over = next.is_none() || self.left == Some(0);
+        self.start = next;
+        self.ready.extend(items);
+        Ok(())
+    }
+}
+
+impl Asked {
+    pub(crate) fn new(
+        core: &Core,
+        index: Option<usize>,
+        partition: Vec<(String, AttributeValue)>,
+        sort: Option<SortKey>,
+    ) -> Self {
+        Self {
+            consistent: index.is_none() && core.entity().policy.reads == Consistency::Strong,
+            index,
+            partition,
+            sort,
+            range: Range::All,
+            forward: true,
+            limit: None,
+            start: None,
+            even_expired: false,
+        }
+    }
+
+    fn index<'a>(&self, core: &'a Core) -> Option<&'a Index> {
+        self.index.and_then(|at| core.table().indexes.get(at))
+    }
+
+    fn bound(&self, core: &Core, value: &Value) -> Result<AttributeValue, Error> {
+        let Some(sort) = &self.sort else {
+            return Err(Error::NotAllowed(format!("{} has no sort key to give a range of", core.name())));
+        };
+        sort.store(&core.schema, value).ok_or_else(|| {
+            Error::NotAllowed(format!(
+                "the sort key `{}` is a {}, and this is none",
+                sort.attribute, sort.kind
+            ))
+        })
+    }
+
+    /// All items, up to the limit.
+    pub(crate) async fn all(&self, core: &Core) -> Result<Vec<Item>, Error> {
+        let mut all = Vec::new();
+        let mut start = self.start.clone();
+        loop {
+            let left = self.limit.map(|limit| limit - all.len());
+            let (items, next) = self.next(core, start, left).await?;
+            all.extend(items);
+            start = next;
+            if start.is_none() || self.limit.is_some_and(|limit| all.len() >= limit) {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The next items, at most so many and at least one unless none are left, and where to go on.
+    async fn next(
+        &self,
+        core: &Core,
+        mut start: Option<Item>,
+        most: Option<usize>,
+    ) -> Result<(Vec<Item>, Option<Item>), Error> {
+        if most == Some(0) {
+            return Ok((Vec::new(), start));
+        }
+        let mut found = Vec::new();
+        let mut ask = most;
+        loop {
+            let page = core.store.query(self.request(core, start, ask, false)).await?;
+            found.extend(self.living(core, page.items).await?);
+            start = page.last_key;
+            let enough = most.map_or(!found.is_empty(), |most| found.len() >= most);
+            if start.is_none() || enough {
+                break;
+            }
+            // What is left out is often followed by more of its kind.
+            ask = ask.map(|ask| (ask * 2).min(READ_AT_ONCE_MAX.max(ask)));
+        }
+        if let Some(most) = most
+            && found.len() > most
+        {
+            found.truncate(most);
+            start = found.last().map(|last| self.position(core, last));
+        }
+        let mut whole = Vec::with_capacity(found.len());
+        for item in found {
+            whole.extend(oversize::join(core, item).await?);
+        }
+        Ok((whole, start))
+    }
+
+    /// The attributes that say where an item is.
+    fn position_names<'a>(&self, core: &'a Core) -> Vec<&'a schema::KeyAttribute> {
+        let table = core.table();
+        let keys = std::iter::once(&table.partition).chain(table.sort.as_ref());
+        let index = self.index(core).into_iter().flat_map(|index| index.partition.iter().chain(&index.sort));
+        let mut names: Vec<&schema::KeyAttribute> = Vec::new();
+        for key in keys.chain(index) {
+            if names.iter().all(|known| known.attribute != key.attribute) {
+                names.push(key);
+            }
+        }
+        names
+    }
+
+    fn position(&self, core: &Core, item: &Item) -> Item {
+        let names = self.position_names(core).into_iter();
+        names.filter_map(|key| Some((key.attribute.clone(), item.get(&key.attribute)?.clone()))).collect()
+    }
+
+    /// Only keys that begin so. Nothing is left out by an empty beginning.
+    pub(crate) fn begin(&mut self, beginning: String) {
+        self.range = Range::Begins(beginning);
+    }
+
+    pub(crate) fn request(
+        &self,
+        core: &Core,
+        start: Option<Item>,
+        limit: Option<usize>,
+        keys_only: bool,
+    ) -> ops::Query {
+        let index = self.index(core).and_then(|index| IndexName::new(index.name.clone()).ok());
+        let projection = keys_only.then(|| {
+            let mut names: Vec<&str> = self.position_names(core).iter().map(|key| &*key.attribute).collect();
+            if self.shows_end(core) {
+                names.extend(core.ends_in());
+            }
+            if self.index.is_none() {
+                names.extend(batch::MARKS);
+            }
+            names.dedup();
+            Projection { paths: names.into_iter().map(Path::attribute).collect() }
+        });
+        ops::Query {
+            table: core.table_name.clone(),
+            index,
+            key_condition: self.key_condition(),
+            filter: None,
+            legacy_filter: false,
+            projection,
+            select: None,
+            limit,
+            forward: self.forward,
+            start,
+            consistent: self.consistent,
+            capacity: ReturnCapacity::None,
+        }
+    }
+
+    fn key_condition(&self) -> KeyCondition {
+        let equal = |(attribute, value): &(String, AttributeValue)| KeyTest {
+            attribute: attribute.clone(),
+            test: SortTest::Equal(value.clone()),
+        };
+        let mut tests: Vec<KeyTest> = self.partition.iter().map(equal).collect();
+        if let Some(sort) = &self.sort {
+            let test = self.sort_test(&sort.prefix);
+            tests.extend(test.map(|test| KeyTest { attribute: sort.attribute.clone(), test }));
+        }
+        KeyCondition { tests }
+    }
+
+    /// The range, kept within what begins as every key of the entity does.
+    fn sort_test(&self, prefix: &str) -> Option<SortTest> {
+        let prefixed = !prefix.is_empty();
+        let text = |text: String| AttributeValue::S(text);
+        Some(match self.range.clone() {
+            Range::All | Range::Between(None, None) if prefixed => {
+                SortTest::BeginsWith(text(prefix.to_owned()))
+            }
+            Range::All | Range::Between(None, None) => return None,
+            Range::At(value) => SortTest::Equal(value),
+            Range::Begins(beginning) if beginning.is_empty() => return None,
+            Range::Begins(beginning) => SortTest::BeginsWith(text(beginning)),
+            Range::Between(Some(low), Some(high)) => SortTest::Between(low, high),
+            Range::Between(Some(low), None) if prefixed => {
+                SortTest::Between(low, text(format!("{prefix}{LAST_CHARACTER}")))
+            }
+            Range::Between(Some(low), None) => SortTest::GreaterOrEqual(low),
+            Range::Between(None, Some(high)) if prefixed => SortTest::Between(text(prefix.to_owned()), high),
+            Range::Between(None, Some(high)) => SortTest::LessOrEqual(high),
+        })
+    }
+
+    /// Whether what is read says when it ends.
+    fn shows_end(&self, core: &Core) -> bool {
+        let mut ends = core.ends_in();
+        match self.index(core).map(|index| &index.projection) {
+            None | Some(schema::Projection::All) => true,
+            Some(schema::Projection::Keys) => ends.next().is_none(),
+            Some(schema::Projection::Include(names)) => ends.all(|end| names.iter().any(|name| name == end)),
+        }
+    }
+
+    /// Leaves out what is of another entity, or has expired.
+    async fn living(&self, core: &Core, items: Vec<Item>) -> Result<Vec<Item>, Error> {
+        let now = core.unix_now();
+        let mut ours: Vec<Item> = items.into_iter().filter(|item| core.owns(item)).collect();
+        if self.even_expired {
+            return Ok(ours);
+        }
+        if self.shows_end(core) {
+            ours.retain(|item| !core.is_expired(item, now));
+            return Ok(ours);
+        }
+        // The index does not say: the table does.
+        let names = std::iter::once(&core.table().partition).chain(core.table().sort.as_ref());
+        let names = names.map(|key| &*key.attribute).chain(core.ends_in());
+        let projection = Projection { paths: names.map(Path::attribute).collect() };
+        let keys = ours.iter().map(|item| core.key_of(item)).collect();
+        let mut living = Vec::new();
+        for (item, stored) in ours.into_iter().zip(batch::read(core, keys, false, Some(&projection)).await) {
+            if stored?.is_some_and(|stored| !core.is_expired(&stored, now)) {
+                living.push(item);
+            }
+        }
+        Ok(living)
+    }
+}
+
+impl Core {
+    /// Whether an item is a record of this entity, expired or not.
+    pub(crate) fn owns(&self, item: &Item) -> bool {
+        !batch::is_mark(item)
+            && self.schema.entity_of(self.table(), item).is_some_and(|entity| entity.name == self.name())
+    }
+}
+
+impl<V, S> Clone for Query<V, S> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), asked: self.asked.clone(), types: PhantomData }
+    }
+}
+
+impl<V, S> fmt::Debug for Query<V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query").field("entity", &self.core.name()).finish_non_exhaustive()
+    }
+}
+
+/// Values of the schema's own kind, for programs that learn of the schema as they run.
+impl FieldType for Value {
+    const NAME: &'static str = "value";
+
+    fn to_value(self) -> Value {
+        self
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        Some(value)
+    }
+}

@@ -1,0 +1,450 @@
+//! Records: create, put, update, delete, and what they rest on: whole items in and out of the store.
+//!
+//! A put writes the whole record. Where something of the old item has to survive (a lifecycle's state, a field
+//! `on create`, a version), the item is read first and written under the condition that this has not
+//! changed; whoever loses that race tries again.
+//!
+//! Promises:
+//! - Nothing that breaks a check is written, unless the schema says that it is recorded.
+//! - What was written is not in L1 any more when the call returns.
+
+mod update;
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use larder_engine::ops::{
+    BatchGetEcho, BatchGetItem, BatchGetTable, DeleteItem, GetItem, PutItem, ReturnCapacity, ReturnValues,
+    WriteOptions,
+};
+use larder_expr::{Comparator, Condition, Operand};
+use larder_model::{AttributeValue, Item, Path};
+use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange};
+use larder_schema::{Expr, Fields, Type, Value};
+
+use crate::entity::{Core, VERSION, and};
+use crate::shelf::{self, Draft, Given, Record, Shelf};
+use crate::{Error, lifecycle, oversize, store};
+
+pub use update::Update;
+pub(crate) use update::{Changes, Planned, Refused};
+
+/// How often a write that depends on what it read is tried again when that has changed.
+pub(crate) const RACES_MAX: u32 = 32;
+/// Keys asked for at once when a free number is looked for.
+const PROBED_AT_ONCE: i64 = 100;
+
+impl<R: Record> Shelf<R> {
+    /// Writes a record that is not there yet. A `sequence` that is not given takes the first free number.
+    pub async fn create(&self, draft: impl Draft<R>) -> Result<R, Error> {
+        let item = self.core.create(draft.into_fields()).await?;
+        shelf::read(&self.core, &item, self.core.unix_now())
+    }
+
+    /// Writes a record, there or not, and says whether that changed anything.
+    ///
+    /// A record that was read does not overwrite a newer version, where the schema says `versions on`.
+    pub async fn put(&self, draft: impl Draft<R>) -> Result<Put<R>, Error> {
+        let version = draft.kept().and_then(|kept| kept.version);
+        let (item, changed) = self.core.put(draft.into_fields(), version).await?;
+        Ok(Put { record: shelf::read(&self.core, &item, self.core.unix_now())?, changed })
+    }
+
+    /// Changes some fields of a record that is there.
+    pub fn update(&self, key: impl Into<R::Key>) -> Update<R> {
+        Update::new(Arc::clone(&self.core), self.core.key(&key.into().into_fields()))
+    }
+
+    /// Removes a record, and gives it back if it was there.
+    pub async fn delete(&self, key: impl Into<R::Key>) -> Result<Option<R>, Error> {
+        let old = self.core.delete(&self.core.key(&key.into().into_fields())?, None).await?;
+        let now = self.core.unix_now();
+        let old = old.filter(|item| !self.core.is_expired(item, now));
+        old.map(|item| shelf::read(&self.core, &item, now)).transpose()
+    }
+
+    /// The number that `create` would take, unless somebody else takes it first.
+    pub async fn next_sequence(&self, draft: impl Draft<R>) -> Result<i64, Error> {
+        let fields = draft.into_fields();
+        let (name, range) = self.core.sequence().ok_or_else(|| {
+            Error::NotAllowed(format!("{} has no `sequence` to take a number from", self.core.name()))
+        })?;
+        self.core.first_free(&fields, &name, first(range.as_ref()), range.as_ref()).await
+    }
+}
+
+/// What a put wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Put<R> {
+    record: R,
+    changed: bool,
+}
+
+impl<R> Put<R> {
+    /// Whether the record differs from what was there. What is computed from `now` does not count.
+    pub fn changed(&self) -> bool {
+        self.changed
+    }
+
+    pub fn into_record(self) -> R {
+        self.record
+    }
+}
+
+impl<R> Deref for Put<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.record
+    }
+}
+
+impl Core {
+    /// The item of a key, whole, if it is there and not expired.
+    pub(crate) async fn load(&self, key: &Item, consistent: bool) -> Result<Option<Item>, Error> {
+        let now = self.unix_now();
+        Ok(self.load_even_expired(key, consistent).await?.filter(|item| !self.is_expired(item, now)))
+    }
+
+    pub(crate) async fn load_even_expired(
+        &self,
+        key: &Item,
+        consistent: bool,
+    ) -> Result<Option<Item>, Error> {
+        match self.head(key, consistent).await? {
+            Some(head) => oversize::join(self, head).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The item of a key as it is stored.
+    async fn head(&self, key: &Item, consistent: bool) -> Result<Option<Item>, Error> {
+        let request = GetItem {
+            table: self.table_name.clone(),
+            key: key.clone(),
+            projection: None,
+            consistent: consistent || self.entity().policy.reads == Consistency::Strong,
+            capacity: ReturnCapacity::None,
+        };
+        Ok(self.store.get_item(request).await?)
+    }
+
+    /// Writes a whole item, and gives back the head of what was there.
+    pub(crate) async fn save(&self, item: Item, condition: Option<Condition>) -> Result<Option<Item>, Error> {
+        let key = self.key_of(&item);
+        let saved = self.write_whole(item, condition).await;
+        self.cache.wrote(&key, saved.is_ok());
+        saved
+    }
+
+    /// Like [`Core::save`], but L1 keeps what it has, and so does the queue of writes behind.
+    pub(crate) async fn write_whole(
+        &self,
+        item: Item,
+        condition: Option<Condition>,
+    ) -> Result<Option<Item>, Error> {
+        if oversize::is_oversize(self, &item) {
+            return oversize::put(self, item, condition).await;
+        }
+        let request = PutItem { table: self.table_name.clone(), item, options: options(condition) };
+        match self.store.put_item(request).await {
+            Ok(Some(old)) => oversize::clean(self, &old).await.map(|()| Some(old)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes an item, and gives it back as it was, whole.
+    pub(crate) async fn delete(
+        &self,
+        key: &Item,
+        condition: Option<Condition>,
+    ) -> Result<Option<Item>, Error> {
+        let request =
+            DeleteItem { table: self.table_name.clone(), key: key.clone(), options: options(condition) };
+        let deleted = self.store.delete_item(request).await;
+        self.cache.wrote(key, deleted.is_ok());
+        let Some(head) = deleted? else { return Ok(None) };
+        // A part that is gone already makes it unreadable, not undeleted.
+        let whole = oversize::join(self, head.clone()).await?;
+        oversize::clean(self, &head).await?;
+        Ok(whole)
+    }
+
+    pub(crate) async fn create(&self, fields: Fields) -> Result<Item, Error> {
+        let fields = self.checked(fields)?;
+        match self.sequence() {
+            Some((name, range)) if !fields.contains_key(&name) => {
+                self.create_next(fields, &name, range.as_ref()).await
+            }
+            _ => match self.create_exactly(fields.clone()).await? {
+                Some(item) => Ok(item),
+                None => Err(Error::Exists {
+                    entity: self.name().to_owned(),
+                    key: self.key_text(&self.key(&fields)?),
+                }),
+            },
+        }
+    }
+
+    /// `None` when the key is taken.
+    async fn create_exactly(&self, fields: Fields) -> Result<Option<Item>, Error> {
+        let item = self.item(fields, self.now(), true)?;
+        match self.save(item.clone(), Some(self.is_not_there(self.unix_now()))).await {
+            Ok(_) => Ok(Some(item)),
+            Err(Error::Store(store::Error::Condition { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The field that takes the first free number, and its range.
+    fn sequence(&self) -> Option<(String, Option<NumberRange>)> {
+        let field = self.entity().fields.iter().find(|field| field.kind == Type::Sequence)?;
+        Some((field.name.clone(), field.checks.range))
+    }
+
+    async fn create_next(
+        &self,
+        mut fields: Fields,
+        name: &str,
+        range: Option<&NumberRange>,
+    ) -> Result<Item, Error> {
+        let mut from = first(range);
+        loop {
+            let number = self.first_free(&fields, name, from, range).await?;
+            fields.insert(name.to_owned(), Value::from(number));
+            if let Some(item) = self.create_exactly(fields.clone()).await? {
+                return Ok(item);
+            }
+            from = number + 1;
+        }
+    }
+
+    /// The first number from `from` on whose key is free.
+    async fn first_free(
+        &self,
+        fields: &Fields,
+        name: &str,
+        mut from: i64,
+        range: Option<&NumberRange>,
+    ) -> Result<i64, Error> {
+        let fits = |number: i64| range.is_none_or(|range| range.contains(&number.into()));
+        let mut fields = fields.clone();
+        loop {
+            let mut asked = Vec::new();
+            for number in (from..from.saturating_add(PROBED_AT_ONCE)).take_while(|number| fits(*number)) {
+                fields.insert(name.to_owned(), Value::from(number));
+                asked.push((number, self.key(&fields)?));
+            }
+            if asked.is_empty() {
+                return Err(Error::NotAllowed(format!(
+                    "{} has no free `{name}` left: every number up to {} is taken",
+                    self.name(),
+                    from - 1
+                )));
+            }
+            let taken = self.present(asked.iter().map(|(_, key)| key.clone()).collect()).await?;
+            if let Some((number, _)) = asked.iter().find(|(_, key)| !taken.contains(&self.key_text(key))) {
+                return Ok(*number);
+            }
+            from += PROBED_AT_ONCE;
+        }
+    }
+
+    /// The keys that are taken, as text.
+    async fn present(&self, keys: Vec<Item>) -> Result<BTreeSet<String>, Error> {
+        let now = self.unix_now();
+        let mut found = BTreeSet::new();
+        let mut tables = vec![BatchGetTable {
+            table: self.table_name.clone(),
+            keys,
+            projection: None,
+            consistent: true,
+            echo: BatchGetEcho::default(),
+        }];
+        while !tables.is_empty() {
+            let request = BatchGetItem { tables, capacity: ReturnCapacity::None };
+            let (items, unprocessed) = self.store.batch_get_item(request).await?;
+            let items = items.iter().flat_map(|(_, items)| items);
+            found.extend(
+                items
+                    .filter(|item| !self.is_expired(item, now))
+                    .map(|item| self.key_text(&self.key_of(item))),
+            );
+            tables = unprocessed;
+        }
+        Ok(found)
+    }
+
+    /// Writes a record whole. The answer is its item, and whether it differs from what was there.
+    pub(crate) async fn put(&self, fields: Fields, version: Option<i64>) -> Result<(Item, bool), Error> {
+        let fields = self.checked(fields)?;
+        let entity = self.entity();
+        let plain = entity.lifecycles.is_empty()
+            && !entity.policy.versions
+            && !entity.fields.iter().any(|field| field.on_create);
+        if !plain {
+            return self.put_over(fields, version).await;
+        }
+        let item = self.item(fields, self.now(), true)?;
+        let old = self.save(item.clone(), None).await?;
+        let changed = old.is_none_or(|old| self.differs(&old, &item));
+        Ok((item, changed))
+    }
+
+    /// Writes over what is there, keeping what has to survive.
+    async fn put_over(&self, fields: Fields, version: Option<i64>) -> Result<(Item, bool), Error> {
+        let key = self.key(&fields)?;
+        for _ in 0..RACES_MAX {
+            let now = self.unix_now();
+            let (item, condition, old) = match self.load(&key, true).await? {
+                Some(old) => {
+                    if version.is_some() && self.version(&old) != version {
+                        return Err(self.conflict(&key, "it has a newer version"));
+                    }
+                    let (item, condition) = self.merged(fields.clone(), &old)?;
+                    (item, and(self.is_there(now), condition), Some(old))
+                }
+                None if version.is_some() => return Err(self.conflict(&key, "it is gone")),
+                None => (self.item(fields.clone(), self.now(), true)?, self.is_not_there(now), None),
+            };
+            match self.save(item.clone(), Some(condition)).await {
+                Ok(_) => {
+                    let changed = old.is_none_or(|old| self.differs(&old, &item));
+                    return Ok((item, changed));
+                }
+                Err(Error::Store(store::Error::Condition { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(self.conflict(&key, "it never stayed the same long enough to be written"))
+    }
+
+    /// The item of new fields over an old one, and the condition that what survives has not changed.
+    pub(crate) fn merged(&self, mut fields: Fields, old: &Item) -> Result<(Item, Condition), Error> {
+        let entity = self.entity();
+        let before = self.fields(old, self.unix_now())?;
+        let mut guarded = BTreeSet::new();
+        for field in entity.fields.iter().filter(|field| field.on_create) {
+            if let Some(value) = before.get(&field.name) {
+                fields.insert(field.name.clone(), value.clone());
+            }
+            guarded.insert(field.attribute.clone());
+        }
+        for lifecycle in &entity.lifecycles {
+            let set = lifecycle.transitions.iter().flat_map(|transition| &transition.set);
+            for (name, _) in set {
+                if let (false, Some(value)) = (fields.contains_key(name), before.get(name)) {
+                    fields.insert(name.clone(), value.clone());
+                }
+                guarded.extend(entity.field(name).map(|field| field.attribute.clone()));
+            }
+        }
+        let mut item = self.item(fields.clone(), self.now(), false)?;
+        for lifecycle in &entity.lifecycles {
+            guarded.insert(lifecycle.attribute.clone());
+            let state = self.state_text(lifecycle, old, &fields).map(AttributeValue::S);
+            if let Some(state) = state.or_else(|| old.get(&lifecycle.attribute).cloned()) {
+                item.insert(lifecycle.attribute.clone(), state);
+            }
+            let of_lease = lifecycle.lease.iter().flat_map(LeaseAttributes::names).map(str::to_owned);
+            for name in of_lease.chain([lifecycle::origin_attribute(lifecycle)]) {
+                if let Some(value) = old.get(&name) {
+                    item.insert(name.clone(), value.clone());
+                }
+                guarded.insert(name);
+            }
+        }
+        if entity.policy.versions {
+            guarded.insert(VERSION.to_owned());
+            item.insert(VERSION.to_owned(), AttributeValue::from(self.version(old).unwrap_or(0) + 1));
+        }
+        let condition = guarded.iter().map(|name| unchanged(name, old)).reduce(and);
+        let condition = condition
+            .unwrap_or_else(|| Condition::Exists(Path::attribute(&self.table().partition.attribute)));
+        Ok((item, condition))
+    }
+
+    /// How the state an item is in is written with these fields.
+    pub(crate) fn state_text(&self, lifecycle: &Lifecycle, item: &Item, fields: &Fields) -> Option<String> {
+        lifecycle.state_of(item)?.template.build(fields).ok()
+    }
+
+    /// Whether two items differ in more than what time does to them.
+    fn differs(&self, old: &Item, new: &Item) -> bool {
+        let volatile = self.volatile();
+        let lasting = |item: &Item| {
+            let kept =
+                item.iter().filter(|(name, _)| !volatile.contains(*name) && !name.starts_with("larder_"));
+            kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        self.is_expired(old, self.unix_now()) || lasting(old) != lasting(new)
+    }
+
+    /// The stored names of what changes with time alone.
+    fn volatile(&self) -> BTreeSet<String> {
+        let computed =
+            self.computed_from_now().into_iter().map(|at| self.entity().fields[at].attribute.clone());
+        computed.chain(self.table().ttl.iter().map(|ttl| ttl.attribute.clone())).collect()
+    }
+
+    /// The fields that are computed from `now`, by their places, in order.
+    pub(crate) fn computed_from_now(&self) -> Vec<usize> {
+        let entity = self.entity();
+        let (mut names, mut places) = (BTreeSet::new(), Vec::new());
+        for &at in &entity.order {
+            let field = &entity.fields[at];
+            let Some(equation) = &field.equation else { continue };
+            if mentions_now(equation) || equation.fields().iter().any(|name| names.contains(name)) {
+                names.insert(&*field.name);
+                places.push(at);
+            }
+        }
+        places
+    }
+
+    pub(crate) fn conflict(&self, key: &Item, cause: &str) -> Error {
+        Error::Conflict { entity: self.name().to_owned(), key: self.key_text(key), cause: cause.to_owned() }
+    }
+
+    pub(crate) fn missing(&self, key: &Item) -> Error {
+        Error::Missing { entity: self.name().to_owned(), key: self.key_text(key) }
+    }
+}
+
+/// The condition that an attribute is as it is in an item.
+pub(crate) fn unchanged(attribute: &str, item: &Item) -> Condition {
+    let path = Path::attribute(attribute);
+    match item.get(attribute) {
+        Some(value) => Condition::Compare {
+            left: Operand::Path(path),
+            comparator: Comparator::Equal,
+            right: Operand::Value(value.clone()),
+        },
+        None => Condition::NotExists(path),
+    }
+}
+
+/// Whether a value changes as time passes.
+pub(crate) fn mentions_now(expression: &Expr) -> bool {
+    match expression {
+        Expr::Now => true,
+        Expr::Field(_) | Expr::Literal(_) | Expr::Template(_) => false,
+        Expr::Member(inner, _) | Expr::Not(inner) | Expr::Call(_, inner) => mentions_now(inner),
+        Expr::Binary(_, left, right) => mentions_now(left) || mentions_now(right),
+    }
+}
+
+fn first(range: Option<&NumberRange>) -> i64 {
+    range.and_then(|range| range.min).and_then(|min| min.to_i64()).unwrap_or(1)
+}
+
+pub(crate) fn options(condition: Option<Condition>) -> WriteOptions {
+    WriteOptions {
+        condition,
+        return_values: ReturnValues::AllOld,
+        return_old_on_failure: true,
+        ..WriteOptions::default()
+    }
+}

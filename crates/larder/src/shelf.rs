@@ -1,0 +1,376 @@
+//! A shelf holds the records of one entity: `keiba.races()` is a `Shelf<Race>`.
+//!
+//! Code made by [`schema!`](crate::schema) gives each entity its own types and implements the traits here for
+//! them. [`Entry`] implements them too, by field names: it is for programs that learn of the schema as they
+//! run, such as the command line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use larder_model::{AttributeValue, Item, Number, UnixTime};
+use larder_schema::jiff::civil::{Date, DateTime};
+use larder_schema::jiff::{SignedDuration, Timestamp};
+use larder_schema::{Fields, Value};
+
+use crate::Error;
+use crate::entity::Core;
+
+/// The records of one entity in one store. Clones are the same shelf.
+pub struct Shelf<R> {
+    pub(crate) core: Arc<Core>,
+    record: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for Shelf<R> {
+    fn clone(&self) -> Self {
+        Self::on(Arc::clone(&self.core))
+    }
+}
+
+impl<R> fmt::Debug for Shelf<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf").field("entity", &self.core.name()).finish_non_exhaustive()
+    }
+}
+
+impl<R> Shelf<R> {
+    pub(crate) fn on(core: Arc<Core>) -> Self {
+        Self { core, record: PhantomData }
+    }
+}
+
+/// What can be read from an item: a record, or the part of one that an index holds.
+pub trait View: fmt::Debug + Sized + Send + Sync + 'static {
+    /// Takes the fields it knows by name.
+    fn read(fields: Fields, kept: Kept) -> Result<Self, Misread>;
+}
+
+/// A record of an entity, as it is kept.
+pub trait Record: View + Clone {
+    /// The entity's name in the schema.
+    const ENTITY: &'static str;
+    /// The fields its key is made of.
+    type Key: Given + Clone + fmt::Debug + Send + Sync + 'static;
+    /// The key as a source takes it: the one field, or a tuple of them.
+    type Ask: From<Self::Key> + Send;
+    /// What a source gives: the one given field that is not in the key, or all of them.
+    type Value: Send + 'static;
+
+    /// The fields of what a source gave.
+    fn value_fields(value: Self::Value) -> Fields;
+}
+
+/// Fields that a program gives.
+pub trait Given {
+    fn into_fields(self) -> Fields;
+}
+
+impl Given for Fields {
+    fn into_fields(self) -> Fields {
+        self
+    }
+}
+
+/// Something a record can be written from: a new one, or one that was read and changed.
+pub trait Draft<R>: Given {
+    /// What was read, if anything was: a newer version of it is not overwritten.
+    fn kept(&self) -> Option<&Kept> {
+        None
+    }
+}
+
+impl Draft<Entry> for Fields {}
+
+/// What a record remembers of where it was read.
+#[derive(Clone)]
+pub struct Kept {
+    pub(crate) core: Arc<Core>,
+    pub(crate) key: Item,
+    pub(crate) version: Option<i64>,
+    pub(crate) expires: Option<UnixTime>,
+    /// The place of the state of each lifecycle.
+    states: Vec<Option<usize>>,
+}
+
+impl Kept {
+    pub(crate) fn of(core: &Arc<Core>, item: &Item) -> Self {
+        Self {
+            key: core.key_of(item),
+            version: core.version(item),
+            expires: core.expires(item),
+            states: core.entity().lifecycles.iter().map(|lifecycle| state_place(lifecycle, item)).collect(),
+            core: Arc::clone(core),
+        }
+    }
+
+    /// When the item ends.
+    pub fn expires(&self) -> Option<UnixTime> {
+        self.expires
+    }
+
+    /// The version, where the schema says `versions on`.
+    pub fn version(&self) -> Option<i64> {
+        self.version
+    }
+
+    /// The key as it is stored.
+    pub fn key(&self) -> &Item {
+        &self.key
+    }
+
+    /// The state it was in, of a lifecycle by its name.
+    pub fn state(&self, lifecycle: &str) -> Option<&str> {
+        let lifecycles = &self.core.entity().lifecycles;
+        let at = lifecycles.iter().position(|known| known.name == lifecycle)?;
+        let state = self.states.get(at).copied().flatten()?;
+        Some(&lifecycles[at].states.get(state)?.name)
+    }
+}
+
+fn state_place(lifecycle: &larder_schema::schema::Lifecycle, item: &Item) -> Option<usize> {
+    let text = item.get(&lifecycle.attribute)?.as_str()?;
+    lifecycle.states.iter().position(|state| state.template.read(text).is_some())
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("key", &self.core.key_text(&self.key)).finish_non_exhaustive()
+    }
+}
+
+/// Two records are equal when their fields are, wherever they were read.
+impl PartialEq for Kept {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// A field that is not what the type says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` is missing or not a {wanted}")]
+pub struct Misread {
+    pub field: String,
+    pub wanted: &'static str,
+}
+
+/// A record by field names, of any entity.
+#[derive(Clone, PartialEq)]
+pub struct Entry {
+    pub fields: Fields,
+    kept: Kept,
+}
+
+/// Secrets are not shown.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.kept.core;
+        let mut shown = f.debug_struct(core.name());
+        for (name, value) in &self.fields {
+            if core.entity().field(name).is_some_and(|field| core.schema.is_secret(field)) {
+                shown.field(name, &format_args!("a secret"));
+            } else {
+                shown.field(name, value);
+            }
+        }
+        shown.finish()
+    }
+}
+
+impl Entry {
+    /// What it remembers of where it was read.
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+}
+
+impl View for Entry {
+    fn read(fields: Fields, kept: Kept) -> Result<Self, Misread> {
+        Ok(Self { fields, kept })
+    }
+}
+
+impl Record for Entry {
+    const ENTITY: &'static str = "";
+    type Key = Fields;
+    type Ask = Fields;
+    type Value = Fields;
+
+    fn value_fields(value: Fields) -> Fields {
+        value
+    }
+}
+
+/// The fields of a record that are given, changed or not, and where it was read.
+impl Given for Entry {
+    fn into_fields(self) -> Fields {
+        let entity = self.kept.core.entity();
+        let given = |name: &String| entity.field(name).is_some_and(larder_schema::Field::is_given);
+        self.fields.into_iter().filter(|(name, _)| given(name)).collect()
+    }
+}
+
+impl Draft<Self> for Entry {
+    fn kept(&self) -> Option<&Kept> {
+        Some(&self.kept)
+    }
+}
+
+/// Reads an item as a record.
+pub(crate) fn read<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
+    let fields = core.fields(item, now)?;
+    let kept = Kept::of(core, item);
+    V::read(fields, kept).map_err(|cause| Error::Corrupt {
+        entity: core.name().to_owned(),
+        key: core.key_text(&core.key_of(item)),
+        cause: cause.to_string(),
+    })
+}
+
+/// A Rust type of a field. Code made by [`schema!`](crate::schema) implements it for its own types.
+pub trait FieldType: Sized {
+    /// What a message calls it.
+    const NAME: &'static str;
+
+    fn to_value(self) -> Value;
+
+    fn from_value(value: Value) -> Option<Self>;
+}
+
+/// Takes a field out of what was read.
+pub fn take<T: FieldType>(fields: &mut Fields, name: &str) -> Result<T, Misread> {
+    take_optional(fields, name)?.ok_or_else(|| Misread { field: name.to_owned(), wanted: T::NAME })
+}
+
+/// Takes a field that may be missing.
+pub fn take_optional<T: FieldType>(fields: &mut Fields, name: &str) -> Result<Option<T>, Misread> {
+    let Some(value) = fields.remove(name) else { return Ok(None) };
+    let read = T::from_value(value);
+    read.map(Some).ok_or_else(|| Misread { field: name.to_owned(), wanted: T::NAME })
+}
+
+macro_rules! field_types {
+    ($($type:ty, $name:literal, $value:pat => $read:expr, $this:ident => $write:expr;)*) => {$(
+        impl FieldType for $type {
+            const NAME: &'static str = $name;
+
+            fn to_value(self) -> Value {
+                let $this = self;
+                $write
+            }
+
+            fn from_value(value: Value) -> Option<Self> {
+                match value {
+                    $value => $read,
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+field_types! {
+    String, "text", Value::Text(text) => Some(text), this => Value::Text(this);
+    i64, "whole number", Value::Number(number) => number.to_i64(), this => Value::from(this);
+    Number, "number", Value::Number(number) => Some(number), this => Value::Number(this);
+    bool, "yes or no", Value::Bool(value) => Some(value), this => Value::Bool(this);
+    Vec<u8>, "bytes", Value::Bytes(bytes) => Some(bytes), this => Value::Bytes(this);
+    Timestamp, "moment", Value::Instant(moment) => Some(moment), this => Value::Instant(this);
+    Date, "date", Value::Date(date) => Some(date), this => Value::Date(this);
+    DateTime, "date and time", Value::Datetime(datetime) => Some(datetime), this => Value::Datetime(this);
+    SignedDuration, "duration", Value::Duration(duration) => Some(duration), this => Value::Duration(this);
+}
+
+impl FieldType for f64 {
+    const NAME: &'static str = "number";
+
+    fn to_value(self) -> Value {
+        Value::Float(self)
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Float(float) => Some(float),
+            Value::Number(number) => number.to_string().parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FieldType> FieldType for Vec<T> {
+    const NAME: &'static str = "list";
+
+    fn to_value(self) -> Value {
+        Value::List(self.into_iter().map(T::to_value).collect())
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::List(values) => values.into_iter().map(T::from_value).collect(),
+            _ => None,
+        }
+    }
+}
+
+/// `json` fields are [`serde_json::Value`]s. A number that is neither a 64-bit integer nor a double becomes the
+/// nearest double.
+impl FieldType for serde_json::Value {
+    const NAME: &'static str = "document";
+
+    fn to_value(self) -> Value {
+        Value::Raw(json_to_attribute(self))
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Raw(stored) => Some(attribute_to_json(&stored)),
+            _ => None,
+        }
+    }
+}
+
+/// What an open type (`..`) keeps besides its fields, by stored names.
+pub type Rest = BTreeMap<String, serde_json::Value>;
+
+fn json_to_attribute(json: serde_json::Value) -> AttributeValue {
+    use serde_json::Value as Json;
+    match json {
+        Json::Null => AttributeValue::Null,
+        Json::Bool(value) => AttributeValue::Bool(value),
+        // A double has at most 17 digits and an exponent that may lie outside of DynamoDB's range.
+        Json::Number(number) => {
+            number.to_string().parse::<Number>().map_or(AttributeValue::Null, AttributeValue::N)
+        }
+        Json::String(text) => AttributeValue::S(text),
+        Json::Array(values) => AttributeValue::L(values.into_iter().map(json_to_attribute).collect()),
+        Json::Object(members) => AttributeValue::M(
+            members.into_iter().map(|(name, value)| (name, json_to_attribute(value))).collect(),
+        ),
+    }
+}
+
+fn attribute_to_json(stored: &AttributeValue) -> serde_json::Value {
+    use serde_json::Value as Json;
+    match stored {
+        AttributeValue::Null => Json::Null,
+        AttributeValue::Bool(value) => Json::Bool(*value),
+        AttributeValue::N(number) => json_number(number),
+        AttributeValue::S(text) => Json::String(text.clone()),
+        AttributeValue::B(bytes) => Json::Array(bytes.iter().map(|byte| Json::from(*byte)).collect()),
+        AttributeValue::L(values) => Json::Array(values.iter().map(attribute_to_json).collect()),
+        AttributeValue::M(members) => Json::Object(
+            members.iter().map(|(name, value)| (name.clone(), attribute_to_json(value))).collect(),
+        ),
+        AttributeValue::Ss(texts) => Json::Array(texts.iter().cloned().map(Json::String).collect()),
+        AttributeValue::Ns(numbers) => Json::Array(numbers.iter().map(json_number).collect()),
+        AttributeValue::Bs(all) => Json::Array(all.iter().map(|bytes| Json::from(bytes.clone())).collect()),
+    }
+}
+
+fn json_number(number: &Number) -> serde_json::Value {
+    match number.to_i64() {
+        Some(whole) => whole.into(),
+        None => number.to_string().parse::<f64>().map_or(serde_json::Value::Null, Into::into),
+    }
+}

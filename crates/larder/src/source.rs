@@ -1,0 +1,363 @@
+//! Where data comes from: how a source is called, and what it answers.
+//!
+//! All entities of a system that come from one source share its pace and its breaker. A call waits for the pace,
+//! is given up after the hard timeout, and is tried again after growing pauses, as the schema says. After so many
+//! failed calls in a row the source is left alone for a while; then one call tries whether it is back.
+//!
+//! Waiting is counted by `tokio`'s time, which tests can pause.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use larder_schema::schema::{Breaker, Pace, Source as Settings};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::observe::Observer;
+
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// What a source answered: a value, that there is none, or that what is kept has not changed.
+///
+/// A loader may return the bare value, or an `Option` of it.
+///
+/// ```
+/// use std::time::Duration;
+/// use larder::Load;
+///
+/// let page = Load::value("…").etag("W/\"7\"").ttl(Duration::from_secs(60));
+/// let none: Load<&str> = None.into();
+/// # let _ = (page, none);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load<T> {
+    pub(crate) answer: Answer<T>,
+    pub(crate) etag: Option<String>,
+    pub(crate) last_modified: Option<String>,
+    pub(crate) ttl: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer<T> {
+    Value(T),
+    Absent,
+    NotModified,
+}
+
+impl<T> Load<T> {
+    pub fn value(value: T) -> Self {
+        Self::of(Answer::Value(value))
+    }
+
+    /// There is no such thing.
+    pub fn absent() -> Self {
+        Self::of(Answer::Absent)
+    }
+
+    /// What [`Known`] spoke of has not changed: it is kept for another while.
+    pub fn not_modified() -> Self {
+        Self::of(Answer::NotModified)
+    }
+
+    fn of(answer: Answer<T>) -> Self {
+        Self { answer, etag: None, last_modified: None, ttl: None }
+    }
+
+    /// What the source calls this version; the next load is told.
+    #[must_use]
+    pub fn etag(self, etag: impl Into<String>) -> Self {
+        Self { etag: Some(etag.into()), ..self }
+    }
+
+    /// When the source says this changed last, in its own words; the next load is told.
+    #[must_use]
+    pub fn last_modified(self, moment: impl Into<String>) -> Self {
+        Self { last_modified: Some(moment.into()), ..self }
+    }
+
+    /// How long this value is fresh, instead of what the schema says.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl: Some(ttl), ..self }
+    }
+}
+
+impl<T> From<T> for Load<T> {
+    fn from(value: T) -> Self {
+        Self::value(value)
+    }
+}
+
+impl<T> From<Option<T>> for Load<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or_else(Self::absent, Self::value)
+    }
+}
+
+/// What is kept already, for a source that can say "not changed".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    pub(crate) etag: Option<String>,
+    pub(crate) last_modified: Option<String>,
+}
+
+impl Known {
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
+    }
+
+    pub fn last_modified(&self) -> Option<&str> {
+        self.last_modified.as_deref()
+    }
+}
+
+/// An error that trying again does not mend: it is neither retried nor held against the source.
+///
+/// ```
+/// use larder::Permanent;
+///
+/// async fn page(id: String) -> Result<String, Permanent> {
+///     Err(Permanent::new(format!("{id} is not an id")))
+/// }
+/// # let _ = page;
+/// ```
+#[derive(Debug)]
+pub struct Permanent(BoxError);
+
+impl Permanent {
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for Permanent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Permanent {}
+
+/// A source as one system calls it.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    settings: Settings,
+    health: Mutex<Health>,
+    tokens: Mutex<Tokens>,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    failures: u32,
+    /// Left alone until then; afterwards one call goes through.
+    resting_until: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Tokens {
+    /// When the bucket is full again.
+    full_at: Option<Instant>,
+}
+
+impl Source {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// After so long the stale value is given, when there is one.
+    pub(crate) fn soft_timeout(&self) -> Option<Duration> {
+        self.settings.timeout_millis.map(|(soft, _)| millis(soft))
+    }
+
+    /// Calls until it succeeds or may not be tried again. The error says why the last call failed.
+    pub(crate) async fn call<T, F>(
+        &self,
+        observer: &Observer,
+        key: &str,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, String>
+    where
+        F: Future<Output = Result<T, BoxError>>,
+    {
+        let retries = self.settings.retry.map_or(0, |retry| retry.attempts);
+        let (first, longest) = self.settings.retry.map_or((0, 0), |retry| retry.backoff_millis);
+        let mut pause = first;
+        for tried in 0.. {
+            self.may_call()?;
+            self.pace().await;
+            let started = Instant::now();
+            let outcome = self.bounded(attempt()).await;
+            let (error, is_permanent) = match outcome {
+                Ok(value) => {
+                    observer.loaded(key, started.elapsed(), None);
+                    self.succeeded();
+                    return Ok(value);
+                }
+                Err(error) => (error.to_string(), error.is::<Permanent>()),
+            };
+            observer.loaded(key, started.elapsed(), Some(&error));
+            if is_permanent {
+                return Err(error);
+            }
+            self.failed();
+            if tried >= retries {
+                return Err(error);
+            }
+            // Half to all of the pause, so that those who failed together do not come back together.
+            sleep(millis(pause / 2 + fastrand::i64(0..=(pause / 2).max(0)))).await;
+            pause = pause.saturating_mul(2).min(longest);
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+        let Some((_, hard)) = self.settings.timeout_millis else { return call.await };
+        match timeout(millis(hard), call).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("no answer in {hard} ms").into()),
+        }
+    }
+
+    fn may_call(&self) -> Result<(), String> {
+        let Some(Breaker { rest_millis, .. }) = self.settings.breaker else { return Ok(()) };
+        let mut health = self.health.lock();
+        match health.resting_until {
+            Some(until) if Instant::now() < until => {
+                let name = &self.settings.name;
+                Err(format!("{name} is left alone after {} failures in a row", health.failures))
+            }
+            Some(_) => {
+                // This call is the trial; the others go on resting until it is over.
+                health.resting_until = Some(Instant::now() + millis(rest_millis));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn succeeded(&self) {
+        *self.health.lock() = Health::default();
+    }
+
+    fn failed(&self) {
+        let Some(Breaker { failures, rest_millis }) = self.settings.breaker else { return };
+        let mut health = self.health.lock();
+        health.failures = health.failures.saturating_add(1);
+        if health.failures >= failures {
+            health.resting_until = Some(Instant::now() + millis(rest_millis));
+        }
+    }
+
+    /// A token a call. The bucket holds `burst` of them and fills at the pace; a call that finds it empty is
+    /// given the next token in advance and waits until it is there.
+    async fn pace(&self) {
+        let Some(Pace { calls, per_millis, burst }) = self.settings.pace else { return };
+        let each = millis(per_millis) / calls.max(1);
+        let start = {
+            let now = Instant::now();
+            let mut tokens = self.tokens.lock();
+            let full_at = tokens.full_at.map_or(now, |full_at| full_at.max(now)) + each;
+            tokens.full_at = Some(full_at);
+            full_at.checked_sub(each * burst.max(1)).unwrap_or(now)
+        };
+        sleep_until(start).await;
+    }
+}
+
+fn millis(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use larder_schema::schema::Retry;
+
+    use super::*;
+
+    struct Fixture {
+        source: Source,
+        observer: Observer,
+        calls: AtomicU32,
+    }
+
+    impl Fixture {
+        fn new(settings: Settings) -> Self {
+            Self { source: Source::new(settings), observer: Observer::for_tests(), calls: AtomicU32::new(0) }
+        }
+
+        async fn call(&self, failures: u32) -> Result<u32, String> {
+            let attempt = || async {
+                let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+                if call <= failures { Err("down".into()) } else { Ok(call) }
+            };
+            self.source.call(&self.observer, "key", attempt).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_call_is_tried_again_as_often_as_the_schema_says() {
+        let retry = Some(Retry { attempts: 2, backoff_millis: (100, 1000) });
+        for (failures, wanted) in [(0, Ok(1)), (2, Ok(3)), (3, Err("down".to_owned()))] {
+            let fixture = Fixture::new(Settings { retry, ..Settings::default() });
+            assert_eq!(fixture.call(failures).await, wanted);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permanent_error_is_not_tried_again() {
+        let retry = Some(Retry { attempts: 5, backoff_millis: (100, 1000) });
+        let fixture = Fixture::new(Settings { retry, ..Settings::default() });
+        let attempt = || async {
+            fixture.calls.fetch_add(1, Ordering::Relaxed);
+            Err::<(), BoxError>(Permanent::new("no such page").into())
+        };
+        let error = fixture.source.call(&fixture.observer, "key", attempt).await;
+        assert_eq!(error, Err("no such page".to_owned()));
+        assert_eq!(fixture.calls.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_breaker_leaves_a_failing_source_alone_and_then_tries_once() {
+        let breaker = Some(Breaker { failures: 2, rest_millis: 1000 });
+        let fixture = Fixture::new(Settings { name: "api".to_owned(), breaker, ..Settings::default() });
+        for _ in 0..2 {
+            assert_eq!(fixture.call(9).await, Err("down".to_owned()));
+        }
+        let resting = "api is left alone after 2 failures in a row".to_owned();
+        assert_eq!(fixture.call(9).await, Err(resting));
+        tokio::time::advance(Duration::from_millis(1001)).await;
+        assert_eq!(fixture.call(9).await, Err("down".to_owned()), "one trial");
+        assert!(fixture.call(9).await.unwrap_err().contains("left alone"));
+        tokio::time::advance(Duration::from_millis(1001)).await;
+        assert!(fixture.call(0).await.is_ok());
+        assert!(fixture.call(0).await.is_ok(), "and it is whole again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_are_spread_to_the_pace_after_the_burst() {
+        let pace = Some(Pace { calls: 10, per_millis: 1000, burst: 3 });
+        let fixture = Fixture::new(Settings { pace, ..Settings::default() });
+        let started = Instant::now();
+        let mut ended = Vec::new();
+        for _ in 0..6 {
+            fixture.call(0).await.unwrap();
+            ended.push(started.elapsed().as_millis());
+        }
+        assert_eq!(ended, [0, 0, 0, 100, 200, 300]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_given_up_after_the_hard_timeout() {
+        let fixture = Fixture::new(Settings { timeout_millis: Some((100, 500)), ..Settings::default() });
+        let attempt = || async {
+            std::future::pending::<()>().await;
+            Ok::<_, BoxError>(())
+        };
+        let error = fixture.source.call(&fixture.observer, "key", attempt).await;
+        assert_eq!(error, Err("no answer in 500 ms".to_owned()));
+    }
+}

@@ -1,0 +1,200 @@
+//! Items of a store, an operation at a time.
+//!
+//! Requests are the engine's own, with bound expressions: the embedded store takes them as they are, a remote
+//! one renders them to text.
+
+use larder_engine::ops::{
+    BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, DeleteItem, GetItem, PutItem, Query, Request,
+    Response, Row, Scan, TransactGetItems, TransactWriteItems, UpdateItem, WriteOutput,
+};
+use larder_engine::ops::{Consumed, PageOutput};
+use larder_model::{Item, TableName};
+
+use super::{Error, Store};
+
+/// A page of a query or scan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    pub items: Vec<Item>,
+    /// Counted, also where no items were asked for.
+    pub count: usize,
+    /// Read, before the filter.
+    pub scanned: usize,
+    /// Where the next page begins, if there may be one.
+    pub last_key: Option<Item>,
+    /// Read units, when they were asked for.
+    pub units: f64,
+}
+
+impl Store {
+    pub async fn get_item(&self, request: GetItem) -> Result<Option<Item>, Error> {
+        match self.execute(Request::GetItem(request)).await? {
+            Response::GetItem(output) => output.item.map(item).transpose(),
+            _ => Err(mistaken()),
+        }
+    }
+
+    /// The item as it was, if that was asked for.
+    pub async fn put_item(&self, request: PutItem) -> Result<Option<Item>, Error> {
+        match self.execute(Request::PutItem(request)).await? {
+            Response::PutItem(output) => attributes(output),
+            _ => Err(mistaken()),
+        }
+    }
+
+    /// What was asked for of the item before or after.
+    pub async fn update_item(&self, request: UpdateItem) -> Result<Option<Item>, Error> {
+        match self.execute(Request::UpdateItem(request)).await? {
+            Response::UpdateItem(output) => attributes(output),
+            _ => Err(mistaken()),
+        }
+    }
+
+    /// The item as it was, if that was asked for.
+    pub async fn delete_item(&self, request: DeleteItem) -> Result<Option<Item>, Error> {
+        match self.execute(Request::DeleteItem(request)).await? {
+            Response::DeleteItem(output) => attributes(output),
+            _ => Err(mistaken()),
+        }
+    }
+
+    pub async fn query(&self, request: Query) -> Result<Page, Error> {
+        match self.execute(Request::Query(request)).await? {
+            Response::Query(output) => page(output),
+            _ => Err(mistaken()),
+        }
+    }
+
+    pub async fn scan(&self, request: Scan) -> Result<Page, Error> {
+        match self.execute(Request::Scan(request)).await? {
+            Response::Scan(output) => page(output),
+            _ => Err(mistaken()),
+        }
+    }
+
+    /// The items that were found, and what has to be asked for again.
+    pub async fn batch_get_item(
+        &self,
+        request: BatchGetItem,
+    ) -> Result<(Vec<(TableName, Vec<Item>)>, Vec<BatchGetTable>), Error> {
+        let Response::BatchGetItem(output) = self.execute(Request::BatchGetItem(request)).await? else {
+            return Err(mistaken());
+        };
+        let tables = output
+            .responses
+            .into_iter()
+            .map(|(table, rows)| Ok((table, rows.into_iter().map(item).collect::<Result<_, Error>>()?)));
+        Ok((tables.collect::<Result<_, Error>>()?, output.unprocessed))
+    }
+
+    /// What was not written and has to be asked for again.
+    pub async fn batch_write_item(
+        &self,
+        request: BatchWriteItem,
+    ) -> Result<Vec<(TableName, Vec<BatchWrite>)>, Error> {
+        match self.execute(Request::BatchWriteItem(request)).await? {
+            Response::BatchWriteItem(output) => Ok(output.unprocessed),
+            _ => Err(mistaken()),
+        }
+    }
+
+    /// The items, in the order they were asked for.
+    pub async fn transact_get_items(&self, request: TransactGetItems) -> Result<Vec<Option<Item>>, Error> {
+        match self.execute(Request::TransactGetItems(request)).await? {
+            Response::TransactGetItems(output) => {
+                output.items.into_iter().map(|row| row.map(item).transpose()).collect()
+            }
+            _ => Err(mistaken()),
+        }
+    }
+
+    pub async fn transact_write_items(&self, request: TransactWriteItems) -> Result<(), Error> {
+        match self.execute(Request::TransactWriteItems(request)).await? {
+            Response::TransactWriteItems(_) => Ok(()),
+            _ => Err(mistaken()),
+        }
+    }
+}
+
+/// Why a request about tables is not taken.
+pub(super) const NOT_OF_ITEMS: &str =
+    "only items are read and written by request; tables have methods of their own";
+
+/// The tables a request is about, in its order, once or more each.
+pub(super) fn tables(request: &Request) -> Vec<TableName> {
+    match request {
+        Request::GetItem(request) => vec![request.table.clone()],
+        Request::PutItem(request) => vec![request.table.clone()],
+        Request::UpdateItem(request) => vec![request.table.clone()],
+        Request::DeleteItem(request) => vec![request.table.clone()],
+        Request::Query(request) => vec![request.table.clone()],
+        Request::Scan(request) => vec![request.table.clone()],
+        Request::BatchGetItem(request) => request.tables.iter().map(|table| table.table.clone()).collect(),
+        Request::BatchWriteItem(request) => request.tables.iter().map(|(table, _)| table.clone()).collect(),
+        Request::TransactGetItems(request) => request.gets.iter().map(|get| get.table.clone()).collect(),
+        Request::TransactWriteItems(request) => {
+            request.writes.iter().map(|write| write.table.clone()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What DynamoDB calls the operation.
+pub(super) fn operation(request: &Request) -> &'static str {
+    match request {
+        Request::CreateTable(_) => "CreateTable",
+        Request::DescribeTable(_) => "DescribeTable",
+        Request::ListTables(_) => "ListTables",
+        Request::UpdateTable(_) => "UpdateTable",
+        Request::DeleteTable(_) => "DeleteTable",
+        Request::UpdateTimeToLive(_) => "UpdateTimeToLive",
+        Request::DescribeTimeToLive(_) => "DescribeTimeToLive",
+        Request::TagResource(_) => "TagResource",
+        Request::UntagResource(_) => "UntagResource",
+        Request::ListTagsOfResource(_) => "ListTagsOfResource",
+        Request::DescribeLimits => "DescribeLimits",
+        Request::DescribeEndpoints => "DescribeEndpoints",
+        Request::GetItem(_) => "GetItem",
+        Request::PutItem(_) => "PutItem",
+        Request::UpdateItem(_) => "UpdateItem",
+        Request::DeleteItem(_) => "DeleteItem",
+        Request::Query(_) => "Query",
+        Request::Scan(_) => "Scan",
+        Request::BatchGetItem(_) => "BatchGetItem",
+        Request::BatchWriteItem(_) => "BatchWriteItem",
+        Request::TransactGetItems(_) => "TransactGetItems",
+        Request::TransactWriteItems(_) => "TransactWriteItems",
+    }
+}
+
+fn item(row: Row) -> Result<Item, Error> {
+    match row {
+        Row::Stored(stored) => stored.decode().map_err(|error| Error::Engine(error.into())),
+        Row::Built(item) => Ok(item),
+    }
+}
+
+fn attributes(output: WriteOutput) -> Result<Option<Item>, Error> {
+    output.attributes.map(item).transpose()
+}
+
+fn page(output: PageOutput) -> Result<Page, Error> {
+    let rows = output.items.unwrap_or_default();
+    Ok(Page {
+        items: rows.into_iter().map(item).collect::<Result<_, Error>>()?,
+        count: output.count,
+        scanned: output.scanned,
+        last_key: output.last_key,
+        units: output.consumed.as_ref().map_or(0.0, units),
+    })
+}
+
+/// All units together, those of indexes included.
+fn units(consumed: &Consumed) -> f64 {
+    consumed.table_units + consumed.indexes.iter().map(|(_, _, units)| units).sum::<f64>()
+}
+
+/// A backend that answers something else than it was asked is not a store.
+fn mistaken() -> Error {
+    Error::Unsupported("the store answered another request than it was asked".to_owned())
+}

@@ -1,0 +1,398 @@
+//! Transactions: several records written together, all or none.
+//!
+//! What a step needs to know of the store is read when the transaction runs, and is part of its condition; when it
+//! has changed meanwhile, the transaction is made again. An answer that was lost is asked for again
+//! under the same token, so nothing is written twice.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use larder_engine::item_bytes;
+use larder_engine::ops::{ReturnCapacity, TransactAction, TransactWrite, TransactWriteItems};
+use larder_expr::{Condition, Projection};
+use larder_model::limits::{ITEM_BYTES_MAX, TRANSACTION_ITEMS_MAX};
+use larder_model::{Item, Path};
+use larder_schema::Fields;
+
+use crate::entity::{Core, and};
+use crate::oversize::{self, Prepared};
+use crate::record::{Changes, Planned, Refused};
+use crate::shelf::{Draft, Given, Record, Shelf};
+use crate::store::Cancellation;
+use crate::{Error, Obstacle, System, Update, batch, store};
+
+/// How often a transaction is tried when others are in its way.
+const ATTEMPTS_MAX: u32 = 8;
+
+impl System {
+    /// A transaction without steps.
+    ///
+    /// ```
+    /// # use larder::{Error, Fields, Schema, Store, System};
+    /// # use larder_schema::{Environment, NoFiles};
+    /// # let text = "system bank\ntable accounts {\n  key id\n  entity Account {\n    id: string nonempty\n    balance: int in 0..\n  }\n}";
+    /// # let schema = Schema::load("s.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let system = System::open(schema, Store::memory().await).await?;
+    /// let accounts = system.entries("Account").expect("it is declared");
+    /// let id = |id: &str| Fields::from([("id".to_owned(), id.into())]);
+    /// let account = |name: &str, balance: i64| {
+    ///     Fields::from([("id".to_owned(), name.into()), ("balance".to_owned(), balance.into())])
+    /// };
+    /// system.transaction().create(&accounts, account("a", 5)).create(&accounts, account("b", 0)).run().await?;
+    ///
+    /// let pay = |amount: i64| {
+    ///     let transaction = system.transaction().update(accounts.update(id("a")).add("balance", -amount));
+    ///     transaction.update(accounts.update(id("b")).add("balance", amount)).run()
+    /// };
+    /// pay(5).await?;
+    /// assert!(matches!(pay(1).await, Err(Error::Cancelled(obstacles)) if obstacles[0].key == "a"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        Transaction { steps: Vec::new(), token: None }
+    }
+}
+
+/// Up to 100 steps that happen together. No two of them are about one record.
+#[must_use = "a transaction happens when it is run"]
+pub struct Transaction {
+    steps: Vec<Step>,
+    token: Option<String>,
+}
+
+struct Step {
+    core: Arc<Core>,
+    work: Result<Work, Error>,
+}
+
+enum Work {
+    Create(Fields),
+    Put {
+        fields: Fields,
+        version: Option<i64>,
+    },
+    Update {
+        key: Item,
+        changes: Box<Changes>,
+    },
+    Delete(Item),
+    Check {
+        key: Item,
+        there: bool,
+    },
+    /// An item that is ready to be written.
+    Item(Item),
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("steps", &self.steps.len()).finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    /// Writes a record that is not there yet. A `sequence` has to be given.
+    pub fn create<R: Record>(self, shelf: &Shelf<R>, draft: impl Draft<R>) -> Self {
+        self.step(&shelf.core, Ok(Work::Create(draft.into_fields())))
+    }
+
+    /// Writes a record, there or not.
+    pub fn put<R: Record>(self, shelf: &Shelf<R>, draft: impl Draft<R>) -> Self {
+        let version = draft.kept().and_then(|kept| kept.version);
+        self.step(&shelf.core, Ok(Work::Put { fields: draft.into_fields(), version }))
+    }
+
+    /// Makes an update.
+    pub fn update<R: Record>(self, update: Update<R>) -> Self {
+        let (core, key, changes) = update.into_parts();
+        self.step(&core, key.map(|key| Work::Update { key, changes: Box::new(changes) }))
+    }
+
+    /// Removes a record, there or not.
+    pub fn delete<R: Record>(self, shelf: &Shelf<R>, key: impl Into<R::Key>) -> Self {
+        let key = shelf.core.key(&key.into().into_fields());
+        self.step(&shelf.core, key.map(Work::Delete))
+    }
+
+    /// Only if there is such a record.
+    pub fn check<R: Record>(self, shelf: &Shelf<R>, key: impl Into<R::Key>) -> Self {
+        let key = shelf.core.key(&key.into().into_fields());
+        self.step(&shelf.core, key.map(|key| Work::Check { key, there: true }))
+    }
+
+    /// Only if there is no such record.
+    pub fn check_absent<R: Record>(self, shelf: &Shelf<R>, key: impl Into<R::Key>) -> Self {
+        let key = shelf.core.key(&key.into().into_fields());
+        self.step(&shelf.core, key.map(|key| Work::Check { key, there: false }))
+    }
+
+    /// Makes a second run of the same transaction within ten minutes do nothing. It has to be the same to the
+    /// letter: one that writes something else under the same token is refused.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    fn step(mut self, core: &Arc<Core>, work: Result<Work, Error>) -> Self {
+        self.steps.push(Step { core: Arc::clone(core), work });
+        self
+    }
+
+    pub(crate) fn put_fields(self, core: &Arc<Core>, fields: Fields) -> Self {
+        self.step(core, Ok(Work::Put { fields, version: None }))
+    }
+
+    pub(crate) fn put_item(self, core: &Arc<Core>, item: Item) -> Self {
+        self.step(core, Ok(Work::Item(item)))
+    }
+
+    /// Makes all steps, or none and says what was in the way.
+    pub async fn run(self) -> Result<(), Error> {
+        let Some(first) = self.steps.first() else { return Ok(()) };
+        if self.steps.len() > TRANSACTION_ITEMS_MAX {
+            return Err(Error::NotAllowed(format!(
+                "a transaction has at most {TRANSACTION_ITEMS_MAX} steps, and this one has {}",
+                self.steps.len()
+            )));
+        }
+        let store = first.core.store.clone();
+        if self.steps.iter().any(|step| step.core.store.place() != store.place()) {
+            return Err(Error::NotAllowed("a transaction stays within one region".to_owned()));
+        }
+        for attempt in 1.. {
+            let planned = self.plan().await?;
+            let Err(error) = self.attempt(&store, &planned).await else { return Ok(()) };
+            for (step, write) in self.steps.iter().zip(&planned) {
+                if let Some(chunks) = &write.chunks {
+                    oversize::discard(&step.core, chunks, &error).await;
+                }
+            }
+            let store::Error::Cancelled { reasons } = error else { return Err(error.into()) };
+            let passing = |(write, reason): (&Write, &Cancellation)| match &*reason.code {
+                "None" | "TransactionConflict" | "ThrottlingError" => true,
+                "ConditionalCheckFailed" => write.raced,
+                _ => false,
+            };
+            if attempt == ATTEMPTS_MAX || !planned.iter().zip(&reasons).all(passing) {
+                return Err(self.obstacles(&planned, reasons));
+            }
+            batch::pause(attempt).await;
+        }
+        Ok(())
+    }
+
+    async fn plan(&self) -> Result<Vec<Write>, Error> {
+        let mut planned = Vec::with_capacity(self.steps.len());
+        let mut keys = HashSet::new();
+        for step in &self.steps {
+            let write = step.plan().await?;
+            if !keys.insert((step.core.table_name.clone(), item_bytes::encode(&write.key))) {
+                return Err(Error::NotAllowed(format!(
+                    "a transaction has one step for a record, and two for {} {}",
+                    step.core.name(),
+                    step.core.key_text(&write.key)
+                )));
+            }
+            planned.push(write);
+        }
+        Ok(planned)
+    }
+
+    async fn attempt(&self, store: &store::Store, planned: &[Write]) -> Result<(), store::Error> {
+        for (step, write) in self.steps.iter().zip(planned) {
+            if let Some(chunks) = &write.chunks {
+                oversize::write_chunks(&step.core, chunks).await?;
+            }
+        }
+        let token = self.token.clone().unwrap_or_else(|| format!("{:032x}", fastrand::u128(..)));
+        let request = TransactWriteItems {
+            writes: planned.iter().map(|write| write.request.clone()).collect(),
+            token: Some(token),
+            capacity: ReturnCapacity::None,
+            collection_metrics: false,
+        };
+        let mut written = store.transact_write_items(request.clone()).await;
+        for attempt in 1..ATTEMPTS_MAX {
+            match &written {
+                Err(error) if error.is_transient() && !matches!(error, store::Error::Cancelled { .. }) => {
+                    batch::pause(attempt).await;
+                    written = store.transact_write_items(request.clone()).await;
+                }
+                _ => break,
+            }
+        }
+        for (step, write) in self.steps.iter().zip(planned) {
+            step.core.cache.wrote(&write.key, written.is_ok());
+        }
+        written?;
+        for (step, write) in self.steps.iter().zip(planned) {
+            if let Some(old) = &write.old
+                && let Err(error) = oversize::clean(&step.core, old).await
+            {
+                // The records are written; what is left over ends with its TTL.
+                tracing::warn!(entity = step.core.name(), %error, "parts of a replaced item could not be removed");
+            }
+        }
+        Ok(())
+    }
+
+    fn obstacles(&self, planned: &[Write], reasons: Vec<Cancellation>) -> Error {
+        let obstacles = self.steps.iter().zip(planned).zip(reasons).enumerate();
+        let obstacles = obstacles.filter(|(_, (_, reason))| reason.code != "None");
+        let obstacles = obstacles.map(|(at, ((step, write), reason))| Obstacle {
+            step: at,
+            entity: step.core.name().to_owned(),
+            key: step.core.key_text(&write.key),
+            cause: match (&*reason.code, &step.work) {
+                ("ConditionalCheckFailed", Ok(Work::Create(_) | Work::Check { there: false, .. })) => {
+                    "it exists already".to_owned()
+                }
+                ("ConditionalCheckFailed", Ok(Work::Check { there: true, .. })) => "there is none".to_owned(),
+                ("ConditionalCheckFailed", _) if reason.item.is_none() && !write.raced => {
+                    "there is none, or it does not allow the change".to_owned()
+                }
+                ("ConditionalCheckFailed", _) => "it does not allow the change any more".to_owned(),
+                ("TransactionConflict", _) => "somebody else is writing it".to_owned(),
+                (code, _) => reason.message.unwrap_or_else(|| code.to_owned()),
+            },
+        });
+        Error::Cancelled(obstacles.collect())
+    }
+}
+
+/// A step as it is sent.
+struct Write {
+    key: Item,
+    request: TransactWrite,
+    /// Its condition rests on what was read, so it may hold when that is read again.
+    raced: bool,
+    chunks: Option<Prepared>,
+    /// The head that is replaced, where it may have parts.
+    old: Option<Item>,
+}
+
+impl Step {
+    async fn plan(&self) -> Result<Write, Error> {
+        let core = &self.core;
+        let now = core.unix_now();
+        let missing = |key: &Item| core.missing(key);
+        Ok(match self.work.as_ref().map_err(Clone::clone)? {
+            Work::Create(fields) => {
+                let item = core.item(core.checked(fields.clone())?, core.now(), true)?;
+                self.put(item, Some(core.is_not_there(now)), false).await?
+            }
+            Work::Put { fields, version } => {
+                let (item, condition) = core.planned_put(fields.clone(), *version).await?;
+                let raced = condition.is_some();
+                self.put(item, condition, raced).await?
+            }
+            Work::Item(item) => self.put(item.clone(), None, false).await?,
+            Work::Update { key, changes } => {
+                let planned = core.planned_change(key, changes).await.map_err(|refused| match refused {
+                    Refused::Missing => missing(key),
+                    Refused::Condition(_) => core.conflict(key, "it has a newer version"),
+                    Refused::Failed(error) => error,
+                })?;
+                match planned {
+                    Planned::Update { update, condition, raced } => Write {
+                        key: key.clone(),
+                        request: self
+                            .request(TransactAction::Update { key: key.clone(), update }, Some(condition)),
+                        raced,
+                        chunks: None,
+                        old: None,
+                    },
+                    Planned::Whole { item, condition } => {
+                        self.put(item, Some(and(core.is_there(now), condition)), true).await?
+                    }
+                }
+            }
+            Work::Delete(key) => Write {
+                key: key.clone(),
+                request: self.request(TransactAction::Delete { key: key.clone() }, None),
+                raced: false,
+                chunks: None,
+                old: self.head(key).await?,
+            },
+            Work::Check { key, there } => {
+                let condition = if *there { core.is_there(now) } else { core.is_not_there(now) };
+                Write {
+                    key: key.clone(),
+                    request: self.request(TransactAction::Check { key: key.clone() }, Some(condition)),
+                    raced: false,
+                    chunks: None,
+                    old: None,
+                }
+            }
+        })
+    }
+
+    async fn put(&self, item: Item, condition: Option<Condition>, raced: bool) -> Result<Write, Error> {
+        let core = &self.core;
+        let key = core.key_of(&item);
+        let (item, chunks) = if oversize::is_oversize(core, &item) {
+            let bytes = item.size();
+            let prepared = oversize::prepare(core, item)?.ok_or_else(|| Error::TooLarge {
+                entity: core.name().to_owned(),
+                key: core.key_text(&key),
+                bytes,
+                limit: ITEM_BYTES_MAX,
+                hint: "a transaction cannot leave it out",
+            })?;
+            (prepared.head.clone(), Some(prepared))
+        } else {
+            (item, None)
+        };
+        let old = self.head(&key).await?;
+        let request = self.request(TransactAction::Put { item }, condition);
+        Ok(Write { key, request, raced, chunks, old })
+    }
+
+    /// What says which parts an item has, where it may have any.
+    async fn head(&self, key: &Item) -> Result<Option<Item>, Error> {
+        if !oversize::may_split(&self.core) {
+            return Ok(None);
+        }
+        let names = key.names().chain([oversize::PARTS]);
+        let projection = Projection { paths: names.map(Path::attribute).collect() };
+        batch::read(&self.core, vec![key.clone()], true, Some(&projection)).await.pop().unwrap_or(Ok(None))
+    }
+
+    fn request(&self, action: TransactAction, condition: Option<Condition>) -> TransactWrite {
+        TransactWrite { table: self.core.table_name.clone(), action, condition, return_old_on_failure: true }
+    }
+}
+
+impl Core {
+    /// The item of a put, and the condition that what it keeps of the old one has not changed.
+    async fn planned_put(
+        &self,
+        fields: Fields,
+        version: Option<i64>,
+    ) -> Result<(Item, Option<Condition>), Error> {
+        let fields = self.checked(fields)?;
+        let entity = self.entity();
+        let keeps = !entity.lifecycles.is_empty()
+            || entity.policy.versions
+            || entity.fields.iter().any(|field| field.on_create);
+        if !keeps {
+            return Ok((self.item(fields, self.now(), true)?, None));
+        }
+        let (key, now) = (self.key(&fields)?, self.unix_now());
+        Ok(match self.load(&key, true).await? {
+            Some(old) if version.is_some() && self.version(&old) != version => {
+                return Err(self.conflict(&key, "it has a newer version"));
+            }
+            Some(old) => {
+                let (item, condition) = self.merged(fields, &old)?;
+                (item, Some(and(self.is_there(now), condition)))
+            }
+            None if version.is_some() => return Err(self.conflict(&key, "it is gone")),
+            None => (self.item(fields, self.now(), true)?, Some(self.is_not_there(now))),
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! What the layer tells: structured lines, metrics, and CloudWatch's embedded metric format.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod logs;
+mod sources;
+mod stores;
+mod systems;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use larder::{Store, Value};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use serde_json::{Value as Json, json};
+
+use sources::{Source, fields, forecast_data, forecast_key, page_key, pages, race_data, race_key, shelf};
+
+/// Runs a test on one thread, so that what it tells can be caught.
+fn on_one_thread(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(60), test).await.expect("it ends in time");
+    });
+}
+
+fn messages<'a>(lines: &'a [Json], message: &str) -> Vec<&'a Json> {
+    lines.iter().filter(|line| line["fields"]["message"] == message).collect()
+}
+
+#[test]
+fn k7_hits_and_misses_are_logged_with_key_latency_and_reason() {
+    let lines = logs::captured(|| {
+        on_one_thread(async {
+            let store = Store::memory().await;
+            let keiba = systems::open("keiba", &store).await;
+            let (races, source) = (shelf(&keiba, "Race"), Source::default());
+            for _ in 0..2 {
+                races.fetch(race_key("1"), source.gives(race_data())).await.unwrap();
+            }
+            store.clock().advance(Duration::from_secs(8 * 86_400));
+            races.fetch(race_key("1"), source.gives(race_data())).await.unwrap();
+            store.faults().down();
+            races.fetch(race_key("1"), source.gives(race_data())).await.unwrap();
+        });
+    });
+    let hits = messages(&lines, "cache hit");
+    assert_eq!(hits.len(), 1, "{lines:?}");
+    assert_eq!(hits[0]["level"], "INFO");
+    let hit = &hits[0]["fields"];
+    assert_eq!(
+        (&hit["system"], &hit["entity"], &hit["origin"]),
+        (&json!("keiba"), &json!("Race"), &json!("store"))
+    );
+    assert_eq!(hit["cache_key"], "RACE#1 / METADATA");
+    assert!(hit["latency_ms"].as_f64().unwrap() >= 0.0);
+    let reasons: Vec<&Json> =
+        messages(&lines, "cache miss").iter().map(|line| &line["fields"]["reason"]).collect();
+    assert_eq!(reasons, ["absent", "expired", "unreachable"]);
+    let failures = messages(&lines, "store failed");
+    let doing: Vec<&Json> = failures.iter().map(|line| &line["fields"]["doing"]).collect();
+    assert_eq!(doing, ["read", "write"]);
+    assert!(failures[0]["fields"]["reason"].as_str().unwrap().contains("cannot be reached"), "{failures:?}");
+}
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn w11_hits_misses_and_latency_are_embedded_metrics_under_the_names_of_the_schema(store: Store) {
+    let weather = systems::open("weather", &store).await;
+    let buffer = Buffer::default();
+    weather.emf_to(buffer.clone());
+    let (forecasts, source) = (shelf(&weather, "Forecast"), Source::default());
+    for _ in 0..2 {
+        let key = forecast_key(-22.7572, "2025-11-26T15:23:45Z");
+        forecasts.fetch(key, source.gives(forecast_data(28.3))).await.unwrap();
+    }
+    weather.drain(Duration::from_secs(60)).await.expect_empty();
+    let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [miss, hit] = &lines[..] else { panic!("{text}") };
+    assert_eq!((&miss["CacheMiss"], &hit["CacheHit"]), (&json!(1.0), &json!(1.0)));
+    for (line, name) in [(miss, "CacheMiss"), (hit, "CacheHit")] {
+        assert_eq!(
+            line["_aws"]["CloudWatchMetrics"],
+            json!([{
+                "Namespace": "WeatherForecastAPI",
+                "Dimensions": [["System", "Entity"]],
+                "Metrics": [
+                    { "Name": name, "Unit": "Count" },
+                    { "Name": "CacheLatency", "Unit": "Milliseconds" },
+                ],
+            }])
+        );
+        assert!(line["_aws"]["Timestamp"].as_i64().unwrap() > 1_700_000_000_000);
+        // What is named as a dimension or a metric is a member of the line.
+        assert_eq!((&line["System"], &line["Entity"]), (&json!("weather"), &json!("Forecast")));
+        assert!(line["CacheLatency"].is_f64());
+        assert_eq!(line["cache_key"], "weather_-22.7572_-49.9439_1764169200");
+    }
+}
+
+#[test]
+fn w11_hits_and_misses_are_logged_as_structured_lines() {
+    let lines = logs::captured(|| {
+        on_one_thread(async {
+            let store = Store::memory().await;
+            let weather = systems::open("weather", &store).await;
+            let (forecasts, source) = (shelf(&weather, "Forecast"), Source::default());
+            for _ in 0..2 {
+                let key = forecast_key(-22.7572, "2025-11-26T15:23:45Z");
+                forecasts.fetch(key, source.gives(forecast_data(28.3))).await.unwrap();
+            }
+            weather.drain(Duration::from_secs(60)).await.expect_empty();
+        });
+    });
+    for message in ["cache hit", "cache miss"] {
+        let [line] = messages(&lines, message)[..] else { panic!("{message}: {lines:?}") };
+        assert_eq!(line["fields"]["cache_key"], "weather_-22.7572_-49.9439_1764169200");
+        assert!(line["fields"]["latency_ms"].is_f64());
+    }
+}
+
+#[test]
+fn calls_and_dollars_saved_are_counted_for_each_entity() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        on_one_thread(async {
+            let store = Store::memory().await;
+            let weather = systems::open("weather", &store).await;
+            let (forecasts, source) = (shelf(&weather, "Forecast"), Source::default());
+            for _ in 0..5 {
+                let key = forecast_key(-22.7572, "2025-11-26T15:23:45Z");
+                forecasts.fetch(key, source.gives(forecast_data(28.3))).await.unwrap();
+            }
+            weather.drain(Duration::from_secs(60)).await.expect_empty();
+            store.faults().down();
+            forecasts.get(forecast_key(0.0, "2025-11-26T15:23:45Z")).await.unwrap();
+        });
+    });
+    let mut counters = BTreeMap::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let key = key.key();
+        let labels: Vec<String> =
+            key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        assert_eq!(labels, ["system=weather", "entity=Forecast"]);
+        if let DebugValue::Counter(count) = value {
+            counters.insert(key.name().to_owned(), count);
+        }
+    }
+    for (name, count) in [
+        ("larder_cache_hits_total", 4),
+        ("larder_cache_misses_total", 2),
+        ("larder_source_calls_total", 1),
+        ("larder_source_microdollars_total", 100),
+        ("larder_source_calls_saved_total", 4),
+        ("larder_source_microdollars_saved_total", 400),
+        ("larder_writes_total", 1),
+        ("larder_store_errors_total", 1),
+    ] {
+        assert_eq!(counters.get(name), Some(&count), "{name}: {counters:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_never_told() {
+    let lines = logs::captured(|| {
+        on_one_thread(async {
+            let text = pages("", "l1 1h\nwrites behind\nlog hit, miss, load, write, error")
+                .replace("text:     string", "text: string\ntoken: string secret match /[a-z]+/");
+            let store = Store::memory().await;
+            let system = systems::open_text(&text, &store).await;
+            let (pages, source) = (shelf(&system, "Page"), Source::default());
+            let page = |token: &str| fields([("text", Value::from("x")), ("token", Value::from(token))]);
+            pages.fetch(page_key("1"), source.gives(page("hushhush"))).await.unwrap();
+            let error = pages.fetch(page_key("2"), source.gives(page("HUSHHUSH"))).await.unwrap_err();
+            assert!(!error.to_string().contains("HUSH"), "{error}");
+            system.drain(Duration::from_secs(60)).await.expect_empty();
+            pages.get(page_key("1")).await.unwrap();
+        });
+    });
+    assert!(!lines.is_empty());
+    for line in &lines {
+        assert!(!line.to_string().to_lowercase().contains("hush"), "{line}");
+    }
+}
+
+mod each {
+    #[test]
+    fn w11_hits_misses_and_latency_are_embedded_metrics_under_the_names_of_the_schema() {
+        super::stores::each(
+            super::w11_hits_misses_and_latency_are_embedded_metrics_under_the_names_of_the_schema,
+        );
+    }
+}

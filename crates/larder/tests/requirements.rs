@@ -1,0 +1,160 @@
+//! `docs/requirements.md` says, for every row K1 to L16, which tests show it.
+//!
+//! A test shows the rows its name begins with: `k7_a_hit_does_not_call_the_source`, `l3_l7_…`. The page is made from
+//! the tests' sources; when they change, `UPDATE_DOCS=1 cargo test -p larder --test requirements` writes it anew.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rows by letter and how many there are, and the system they belong to.
+const SYSTEMS: [(char, u32, &str); 5] =
+    [('K', 11, "keiba"), ('T', 12, "tdnet"), ('W', 15, "weather"), ('S', 14, "shops"), ('L', 16, "lunch")];
+
+/// Rows that are not about items in a store, so that a test of the schema, of a tool or of one store shows them.
+const ANYWHERE: [&str; 20] = [
+    "T10", "T11", "T12", "W12", "W13", "W14", "W15", "W5", "K8", "K9", "L2", "L8", "L9", "L10", "L11", "L12",
+    "L13", "L15", "L16", "S13",
+];
+
+/// Rows of which the tests there are show only a part, and what is missing.
+const IN_PART: [(&str, &str); 9] = [
+    ("T10", "encryption and recovery on the embedded store"),
+    ("L8", "recovery and encryption on the embedded store"),
+    ("L11", "the command that also probes"),
+    ("L12", "the copy into a new table version"),
+    ("L15", "the restore among the benches"),
+    ("S13", "the admin page"),
+    ("L6", "the health check"),
+    ("K9", ""),
+    ("K8", ""),
+];
+
+#[derive(Debug, Default)]
+struct Shown {
+    tests: Vec<String>,
+    on_each_store: bool,
+}
+
+#[test]
+fn the_page_of_requirements_is_true() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = page(&root);
+    let path = root.join("docs/requirements.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap();
+    assert!(
+        found == page,
+        "docs/requirements.md is old: run UPDATE_DOCS=1 cargo test -p larder --test requirements"
+    );
+}
+
+fn page(root: &Path) -> String {
+    let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
+    let mut sources = Vec::new();
+    collect(&root.join("crates"), &mut sources);
+    sources.sort();
+    for source in sources {
+        let text = fs::read_to_string(&source).unwrap();
+        let name = crate_of(root, &source);
+        let all_are_tests = source.components().any(|part| part.as_os_str() == "tests");
+        for (function, on_each_store) in functions(&text, all_are_tests) {
+            for row in rows_of(&function) {
+                let shown = rows.entry(row).or_default();
+                let test = format!("`{name}` `{function}`");
+                if !shown.tests.contains(&test) {
+                    shown.tests.push(test);
+                }
+                shown.on_each_store |= on_each_store && name == "larder";
+            }
+        }
+    }
+    let mut page = String::from(
+        "# Requirements\n\nWhat the five systems need, by the number of the requirement, with the tests whose names carry it. This page is \
+         made from them\n(`UPDATE_DOCS=1 cargo test -p larder --test requirements`). A row is shown when a test of it runs through the data \
+         layer on every store: the\nembedded one, Larder's endpoint and DynamoDB Local through the AWS SDK. Rows about schemas and tools \
+         are shown by a test of those.\n",
+    );
+    let mut states: BTreeMap<&str, u32> = BTreeMap::new();
+    for (letter, count, system) in SYSTEMS {
+        let _ = write!(page, "\n## {letter}: {system}\n\n| row | shown by | state |\n|---|---|---|\n");
+        for number in 1..=count {
+            let row = format!("{letter}{number}");
+            let empty = Shown::default();
+            let shown = rows.get(&row).unwrap_or(&empty);
+            let lacking = IN_PART.iter().find(|(name, lacking)| *name == row && !lacking.is_empty());
+            let enough = shown.on_each_store || ANYWHERE.contains(&&*row);
+            let state = match (shown.tests.is_empty(), enough, lacking) {
+                (true, _, _) => "not yet".to_owned(),
+                (false, true, None) => "shown".to_owned(),
+                (false, true, Some((_, lacking))) => format!("in part; not yet: {lacking}"),
+                (false, false, _) => "in part; not yet on every store".to_owned(),
+            };
+            let kind = state.split(';').next().unwrap_or_default();
+            *states
+                .entry(["shown", "in part", "not yet"].into_iter().find(|s| *s == kind).unwrap_or("in part"))
+                .or_default() += 1;
+            let _ = writeln!(page, "| {row} | {} | {state} |", shown.tests.join(", "));
+        }
+    }
+    let counts: Vec<String> = ["shown", "in part", "not yet"]
+        .iter()
+        .map(|state| format!("{} {state}", states.get(state).unwrap_or(&0)))
+        .collect();
+    let _ = write!(page, "\nOf 68 rows: {}.\n", counts.join(", "));
+    page
+}
+
+fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                collect(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn crate_of(root: &Path, source: &Path) -> String {
+    let inside = source.strip_prefix(root.join("crates")).unwrap();
+    inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
+}
+
+/// The tests named after rows, and whether each runs on every store.
+fn functions(text: &str, all_are_tests: bool) -> Vec<(String, bool)> {
+    let listed = text.split("on_each_store! {").nth(1).unwrap_or_default();
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("fn ") {
+        let before = rest[..at].trim_end();
+        rest = &rest[at + 3..];
+        let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        if rows_of(&name).is_empty() || !(all_are_tests || before.ends_with("#[test]")) {
+            continue;
+        }
+        let body = rest.split("\n}").next().unwrap_or_default();
+        let each = body.contains("stores::each") || listed.contains(&format!("    {name},"));
+        found.push((name, each));
+    }
+    found
+}
+
+/// The rows a name begins with: `l3_l7_lunches` → L3, L7.
+fn rows_of(name: &str) -> Vec<String> {
+    let row = |part: &&str| {
+        let (letter, number) = part.split_at_checked(1)?;
+        let letter = letter.to_ascii_uppercase().chars().next()?;
+        let count = SYSTEMS.iter().find(|(known, ..)| *known == letter)?.1;
+        let number: u32 = number.parse().ok()?;
+        (1..=count).contains(&number).then(|| format!("{letter}{number}"))
+    };
+    name.split('_').map_while(|part| row(&part)).collect()
+}

@@ -1,0 +1,132 @@
+//! Forecasts of twenty places, bought once and kept for three hours.
+//!
+//! Shows a cache that writes behind: answers do not wait for the store, `drain` waits for what is still
+//! on its way, calls that were not made are counted in dollars, and a source that is down is one clear error.
+//! A place is invalidated by a plan that shows its price first.
+//!
+//! ```console
+//! $ cargo run -p larder-examples --bin weather
+//! $ OPENWEATHER_API_KEY=… cargo run -p larder-examples --bin weather -- --base-url https://api.openweathermap.org
+//! ```
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use futures_util::future::join_all;
+use larder::Fetched;
+use larder::jiff::Timestamp;
+use larder_examples::Options;
+use larder_examples::source::openweather::OpenWeather;
+use larder_examples::weather::{Forecast, WeatherSystem};
+
+/// Fetches the forecasts of twenty places.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// The key of the account that pays.
+    #[arg(long, env = "OPENWEATHER_API_KEY", hide_env_values = true, default_value = "none")]
+    api_key: String,
+    /// How many ask for each place at once.
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    askers: usize,
+}
+
+const PLACES: [(f64, f64); 20] = [
+    (-22.7572, -49.9439),
+    (-23.5505, -46.6333),
+    (-22.9068, -43.1729),
+    (-19.9167, -43.9345),
+    (-15.7939, -47.8828),
+    (-12.9714, -38.5014),
+    (-8.0476, -34.877),
+    (-3.7319, -38.5267),
+    (-3.119, -60.0217),
+    (-1.4558, -48.5044),
+    (-30.0346, -51.2177),
+    (-25.4284, -49.2733),
+    (-27.5949, -48.5482),
+    (-16.6869, -49.2648),
+    (-20.4697, -54.6201),
+    (-15.601, -56.0974),
+    (-9.6498, -35.7089),
+    (-5.7945, -35.211),
+    (-20.3155, -40.3128),
+    (-10.9472, -37.0731),
+];
+
+const NOWHERE: (f64, f64) = (0.0, -30.0);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    larder_examples::end(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let Arguments { options, api_key, askers } = arguments;
+    let (origin, url) = options.origin().await?;
+    let source = OpenWeather::new(&url, &api_key)?;
+    let weather = WeatherSystem::open(options.store().await?).await?;
+    let now = Timestamp::from_millisecond(weather.store().clock().now().millis())?;
+
+    let mut given = 0;
+    for round in ["cold", "warm"] {
+        let (begun, calls) = (Instant::now(), source.calls());
+        let places = PLACES.iter().flat_map(|place| std::iter::repeat_n(*place, askers));
+        let forecasts = join_all(places.map(|place| forecast(&weather, &source, place, now))).await;
+        let failed = forecasts.iter().filter(|forecast| forecast.is_err()).count();
+        let (calls, millis) = (source.calls() - calls, begun.elapsed().as_millis());
+        println!(
+            "{round}: {:>3} asked, {failed:>2} failed, {calls:>2} calls, {millis:>3} ms",
+            forecasts.len()
+        );
+        given += forecasts.len() - failed;
+
+        // What a Lambda does before it returns.
+        println!("      {}", weather.drain(Duration::from_secs(5)).await);
+    }
+    let saved = (given as f64 - source.calls() as f64).max(0.0);
+    let rate = saved * 100.0 / given.max(1) as f64;
+    println!("\n{rate:.0} % of {given} answers took no call: ${:.4} saved", saved * cost(&weather));
+
+    if let Some(origin) = origin {
+        origin.go_down();
+        println!("\nthe source goes down");
+        for (name, place) in [("known place", PLACES[0]), ("new place", NOWHERE)] {
+            match forecast(&weather, &source, place, now).await {
+                Ok(forecast) => println!("  {name:<12} {}", line(&forecast)),
+                Err(error) => println!("  {name:<12} {error}"),
+            }
+        }
+    }
+
+    let (lat, lon) = PLACES[0];
+    let plan = weather.forecasts().invalidate().by("lat", lat).by("lon", lon).plan().await?;
+    println!("\nto invalidate {lat}, {lon}: {plan}");
+    println!("  {} removed", plan.run().await?.removed);
+    Ok(())
+}
+
+async fn forecast(
+    weather: &WeatherSystem,
+    source: &OpenWeather,
+    (lat, lon): (f64, f64),
+    at: Timestamp,
+) -> Result<Fetched<Forecast>, larder::Error> {
+    let source = source.clone();
+    weather.forecasts().fetch((lat, lon, at), move |asked| source.clone().forecast(asked)).await
+}
+
+/// Dollars a call, as the schema says.
+fn cost(weather: &WeatherSystem) -> f64 {
+    let source = weather.schema().sources.iter().find(|source| source.name == "openweather");
+    let cost = source.and_then(|source| source.cost.as_ref());
+    cost.and_then(|cost| cost.to_string().parse().ok()).unwrap_or(0.0)
+}
+
+fn line(forecast: &Fetched<Forecast>) -> String {
+    let data = &forecast.data;
+    format!("{:.1} °C, {}, from {}", data.temperature, data.weather_description, forecast.origin())
+}

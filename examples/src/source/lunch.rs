@@ -1,0 +1,54 @@
+//! A restaurant's page with the menu of a week. HTML, written by cooks.
+//!
+//! What cannot be understood is left empty: a price that is no number is zero. The schema says what a good menu
+//! is, and keeps what is wrong with this one beside it.
+
+use larder::Number;
+use scraper::{ElementRef, Html};
+
+use super::{Error, Web, css, each, missing, text_in};
+use crate::lunch::{Lunch, Weekday};
+
+#[derive(Clone, Debug)]
+pub struct Restaurants(Web);
+
+impl Restaurants {
+    pub fn new(base: &str) -> Result<Self, Error> {
+        Ok(Self(Web::new(base)?))
+    }
+
+    /// The menu of a week; `None` when the restaurant has no such page.
+    pub async fn menu(&self, restaurant: &str, week: i64) -> Result<Option<Vec<Lunch>>, Error> {
+        let path = format!("/{restaurant}/lunch?week={week}");
+        self.0.read(&path, "UTF-8", |html| menu(html, restaurant, week)).await
+    }
+}
+
+/// Reads the menu of a week.
+pub fn menu(html: &str, place: &str, week: i64) -> Result<Vec<Lunch>, String> {
+    let page = Html::parse_document(html);
+    let days = each(&page, "section.day", |day| {
+        let name = text_in(day, "h2").ok_or_else(missing("h2"))?;
+        let weekday: Weekday =
+            name.to_lowercase().parse().map_err(|_| format!("`{name}` is not a weekday"))?;
+        day.select(&css(".dish")).map(|dish| lunch(dish, weekday, place, week)).collect()
+    })?;
+    Ok(days.into_iter().flat_map(|dishes: Vec<Lunch>| dishes).collect())
+}
+
+fn lunch(dish: ElementRef<'_>, weekday: Weekday, place: &str, week: i64) -> Result<Lunch, String> {
+    Ok(Lunch {
+        name: text_in(dish, "h3").ok_or_else(missing("h3"))?,
+        description: text_in(dish, ".description").unwrap_or_default(),
+        price: text_in(dish, ".price").and_then(|text| price(&text)).unwrap_or_else(|| Number::from(0)),
+        weekday,
+        week,
+        place: place.to_owned(),
+    })
+}
+
+/// `125 kr`, `119:50` and `119,50` are prices.
+fn price(text: &str) -> Option<Number> {
+    let amount = text.trim_end_matches("kr").trim().replace([':', ','], ".");
+    amount.parse().ok()
+}

@@ -1,0 +1,81 @@
+//! OpenWeather: the forecast of five days in steps of three hours. JSON.
+
+use larder::jiff::Timestamp;
+use larder::jiff::tz::TimeZone;
+use serde::Deserialize;
+
+use super::{Error, Web};
+use crate::weather::Weather;
+
+#[derive(Clone, Debug)]
+pub struct OpenWeather(Web);
+
+impl OpenWeather {
+    pub fn new(base: &str, api_key: &str) -> Result<Self, Error> {
+        Ok(Self(Web::new(base)?.with_secret("appid", api_key)))
+    }
+
+    /// How many calls were made, and are to be paid.
+    pub fn calls(&self) -> u64 {
+        self.0.calls()
+    }
+
+    /// The forecast of a place that is nearest to a moment.
+    pub async fn forecast(self, (lat, lon, at): (f64, f64, Timestamp)) -> Result<Option<Weather>, Error> {
+        let path = format!("/data/2.5/forecast?lat={lat}&lon={lon}&units=metric&lang=pt_br");
+        self.0.read(&path, "UTF-8", |json| nearest(json, at)).await
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    list: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    dt: i64,
+    main: Main,
+    weather: Vec<Condition>,
+    wind: Wind,
+    #[serde(default)]
+    rain: Rain,
+}
+
+#[derive(Deserialize)]
+struct Main {
+    temp: f64,
+    humidity: f64,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    description: String,
+}
+
+#[derive(Deserialize)]
+struct Wind {
+    speed: f64,
+}
+
+#[derive(Default, Deserialize)]
+struct Rain {
+    #[serde(default, rename = "3h")]
+    millimetres_in_three_hours: f64,
+}
+
+/// Reads the step of a forecast that is nearest to a moment.
+pub fn nearest(json: &str, at: Timestamp) -> Result<Weather, String> {
+    let page: Page = larder::serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let distance = |step: &Step| step.dt.abs_diff(at.as_second());
+    let step = page.list.into_iter().min_by_key(distance).ok_or("the forecast has no steps")?;
+    let timestamp = Timestamp::from_second(step.dt).map_err(|error| error.to_string())?;
+    Ok(Weather {
+        temperature: step.main.temp,
+        humidity: step.main.humidity,
+        wind_speed: step.wind.speed,
+        rainfall_intensity: step.rain.millimetres_in_three_hours / 3.0,
+        weather_description: step.weather.into_iter().next().map(|it| it.description).unwrap_or_default(),
+        timestamp: TimeZone::UTC.to_datetime(timestamp),
+    })
+}
