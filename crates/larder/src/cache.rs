@@ -33,7 +33,7 @@ use larder_schema::{Entity, Fields};
 use parking_lot::Mutex;
 
 use crate::entity::{Core, timestamp};
-use crate::observe::{Observer, Sink};
+use crate::observe::{Observer, Sink, Stats};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::source::{BoxError, Known, Load, Source};
 use crate::{Error, Schema};
@@ -283,6 +283,11 @@ impl<R: Record> Shelf<R> {
         }
     }
 
+    /// What happened to this entity in this process so far.
+    pub fn stats(&self) -> Stats {
+        self.core.observer.stats()
+    }
+
     fn subject(&self, key: R::Key) -> Result<OneRecord<R>, Error> {
         let fields = key.into_fields();
         let key = self.core.key(&fields)?;
@@ -423,7 +428,7 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent | Self::Expired => f.write_str(self.name()),
+            Self::Absent | Self::Expired => f.pad(self.name()),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
         }
     }
@@ -516,7 +521,7 @@ impl Deref for Age {
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = i64::try_from(self.0.as_secs()).unwrap_or(i64::MAX);
-        write!(f, "{:#}", SignedDuration::from_secs(seconds))
+        f.pad(&format!("{:#}", SignedDuration::from_secs(seconds)))
     }
 }
 
@@ -548,11 +553,11 @@ pub enum StaleReason {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::L1 => f.write_str("l1"),
-            Self::Store => f.write_str("store"),
-            Self::Source => f.write_str("source"),
-            Self::Stale(StaleReason::Refreshing) => f.write_str("stale, being refreshed"),
-            Self::Stale(StaleReason::SlowSource) => f.write_str("stale, the source is slow"),
+            Self::L1 => f.pad("l1"),
+            Self::Store => f.pad("store"),
+            Self::Source => f.pad("source"),
+            Self::Stale(StaleReason::Refreshing) => f.pad("stale, being refreshed"),
+            Self::Stale(StaleReason::SlowSource) => f.pad("stale, the source is slow"),
             Self::Stale(StaleReason::SourceFailed(cause)) => write!(f, "stale, the source failed: {cause}"),
         }
     }

@@ -383,6 +383,10 @@ impl<G: Gather> Subject for Gathered<G> {
         &self.text
     }
 
+    fn name(&self) -> &str {
+        if G::COLLECTION.is_empty() { self.lead.name() } else { G::COLLECTION }
+    }
+
     async fn read(&self) -> Result<Vec<Item>, Error> {
         let items = self.items().await?;
         let missing =

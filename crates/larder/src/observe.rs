@@ -14,7 +14,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_model::{Number, UnixTime};
@@ -64,6 +64,83 @@ pub(crate) struct Observer {
     metrics: Option<Metrics>,
     sink: Arc<Sink>,
     meters: OnceLock<Meters>,
+    counts: Counts,
+}
+
+/// What a program can ask for without a recorder of metrics.
+#[derive(Debug, Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    loads: AtomicU64,
+    load_failures: AtomicU64,
+    store_errors: AtomicU64,
+    writes: AtomicU64,
+    writes_lost: AtomicU64,
+}
+
+/// What happened to an entity in this process so far.
+///
+/// ```
+/// # use larder::{Environment, Fields, Schema, Store, System, Value};
+/// # use larder_schema::NoFiles;
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let text = "system pages\nsource web { cost $0.01 per call }\ntable pages {\n  key pk\n  ttl ttl\n  entity Page from web {\n    key \"PAGE#{id}\"\n    ttl 1h\n    input id: string nonempty\n    text: string\n  }\n}\n";
+/// # let schema = Schema::load("pages.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
+/// # let system = System::open(schema, Store::memory().await).await?;
+/// # let pages = system.entries("Page").unwrap();
+/// # let load = |_: Fields| async { Ok::<_, std::io::Error>(Fields::from([("text".to_owned(), Value::from("once"))])) };
+/// for _ in 0..4 {
+///     pages.fetch(Fields::from([("id".to_owned(), Value::from("1"))]), load).await?;
+/// }
+/// let stats = pages.stats();
+/// assert_eq!((stats.hits, stats.loads), (3, 1));
+/// assert_eq!(stats.hit_rate(), 0.75);
+/// assert_eq!(stats.dollars_saved(), 0.03);
+/// # Ok::<(), larder::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Reads that were answered without the source.
+    pub hits: u64,
+    /// Reads that were not. Those who wait for one load are a miss each.
+    pub misses: u64,
+    /// Calls of the source, each try counted.
+    pub loads: u64,
+    /// Those that failed, or gave something that is not a record.
+    pub load_failures: u64,
+    /// Requests that the store failed at.
+    pub store_errors: u64,
+    /// Writes of what was fetched or written behind.
+    pub writes: u64,
+    /// Writes behind that will not happen.
+    pub writes_lost: u64,
+    /// What a call of the source costs, in millionths of a dollar.
+    pub call_microdollars: u64,
+}
+
+impl Stats {
+    /// The share of reads that were hits; 0 before the first read.
+    pub fn hit_rate(&self) -> f64 {
+        match self.hits + self.misses {
+            0 => 0.0,
+            reads => self.hits as f64 / reads as f64,
+        }
+    }
+
+    /// What the reads that were not loads would have cost.
+    pub fn dollars_saved(&self) -> f64 {
+        let saved = (self.hits + self.misses).saturating_sub(self.loads);
+        (saved * self.call_microdollars) as f64 / 1e6
+    }
+
+    /// What the loads cost.
+    pub fn dollars_spent(&self) -> f64 {
+        (self.loads * self.call_microdollars) as f64 / 1e6
+    }
 }
 
 struct Meters {
@@ -100,6 +177,7 @@ impl Observer {
             metrics: schema.metrics.clone(),
             sink,
             meters: OnceLock::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -113,6 +191,7 @@ impl Observer {
             metrics: None,
             sink: Arc::default(),
             meters: OnceLock::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -125,6 +204,7 @@ impl Observer {
     pub(crate) fn hit(&self, key: &str, origin: &dyn fmt::Display, latency: Duration, now: UnixTime) {
         let meters = self.meters();
         meters.hits.increment(1);
+        add(&self.counts.hits, 1);
         meters.read_seconds.record(latency);
         if let Some(cost) = self.call_microdollars {
             meters.calls_saved.increment(1);
@@ -143,6 +223,7 @@ impl Observer {
     pub(crate) fn miss(&self, key: &str, reason: &str, latency: Duration, now: UnixTime) {
         let meters = self.meters();
         meters.misses.increment(1);
+        add(&self.counts.misses, 1);
         meters.read_seconds.record(latency);
         let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
         if self.log.contains(&LogEvent::Miss) {
@@ -162,6 +243,7 @@ impl Observer {
         now: UnixTime,
     ) {
         self.meters().store_errors.increment(1);
+        add(&self.counts.store_errors, 1);
         let (system, entity) = (&*self.system, &*self.entity);
         warn!(system, entity, cache_key = key, doing, %reason, "store failed");
         self.embed(key, &[(MetricKind::Error, 1.0)], now);
@@ -177,12 +259,14 @@ impl Observer {
     pub(crate) fn loaded(&self, key: &str, latency: Duration, failure: Option<&str>) {
         let meters = self.meters();
         meters.loads.increment(1);
+        add(&self.counts.loads, 1);
         meters.load_seconds.record(latency);
         meters.spent_microdollars.increment(self.call_microdollars.unwrap_or(0));
         let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
         match failure {
             Some(reason) => {
                 meters.load_failures.increment(1);
+                add(&self.counts.load_failures, 1);
                 warn!(system, entity, cache_key = key, latency_ms, reason, "source failed");
             }
             None if self.log.contains(&LogEvent::Load) => {
@@ -195,6 +279,7 @@ impl Observer {
     /// The source gave something that is not a record.
     pub(crate) fn refused(&self, key: &str, reason: &dyn fmt::Display) {
         self.meters().load_failures.increment(1);
+        add(&self.counts.load_failures, 1);
         let (system, entity) = (&*self.system, &*self.entity);
         warn!(system, entity, cache_key = key, %reason, "value refused");
     }
@@ -207,6 +292,7 @@ impl Observer {
 
     pub(crate) fn written(&self, key: &str, now: UnixTime) {
         self.meters().writes.increment(1);
+        add(&self.counts.writes, 1);
         let (system, entity) = (&*self.system, &*self.entity);
         if self.log.contains(&LogEvent::Write) {
             info!(system, entity, cache_key = key, "written");
@@ -219,6 +305,7 @@ impl Observer {
     /// A write behind will not happen.
     pub(crate) fn lost(&self, key: &str, reason: &str, now: UnixTime) {
         self.meters().writes_lost.increment(1);
+        add(&self.counts.writes_lost, 1);
         let (system, entity) = (&*self.system, &*self.entity);
         error!(system, entity, cache_key = key, reason, "write lost");
         self.embed(key, &[(MetricKind::Error, 1.0)], now);
@@ -227,6 +314,7 @@ impl Observer {
     /// The process lets go of writes that nobody drained.
     pub(crate) fn abandoned(&self, keys: &[String]) {
         self.meters().writes_lost.increment(keys.len() as u64);
+        add(&self.counts.writes_lost, keys.len() as u64);
         let (system, entity, count) = (&*self.system, &*self.entity, keys.len());
         let cache_keys = keys.join(", ");
         error!(
@@ -237,6 +325,21 @@ impl Observer {
             reason = "the system was closed without a drain",
             "writes lost"
         );
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &self.counts;
+        Stats {
+            hits: count(&counts.hits),
+            misses: count(&counts.misses),
+            loads: count(&counts.loads),
+            load_failures: count(&counts.load_failures),
+            store_errors: count(&counts.store_errors),
+            writes: count(&counts.writes),
+            writes_lost: count(&counts.writes_lost),
+            call_microdollars: self.call_microdollars.unwrap_or(0),
+        }
     }
 
     pub(crate) fn queue_depth(&self, depth: usize) {
@@ -274,6 +377,10 @@ impl Observer {
             }
         })
     }
+}
+
+fn add(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
 }
 
 fn in_millis(duration: Duration) -> f64 {

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{Ttl, Unit};
 use larder_schema::{Environment, Value};
 
 use crate::cache::{Drained, Shared};
-use crate::entity::Core;
+use crate::entity::{Core, timestamp};
 use crate::provision::{self, Desired, Permissions, Silent};
 use crate::shelf::{Entry, Record, Shelf};
 use crate::{Error, Schema, Store};
@@ -85,6 +86,11 @@ impl System {
 
     pub fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// What time it is for this system: the store's clock, which tests can move.
+    pub fn now(&self) -> Timestamp {
+        timestamp(self.0.store.clock().now())
     }
 
     /// The shelf of a typed entity.

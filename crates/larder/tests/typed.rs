@@ -474,3 +474,35 @@ mod in_all {
         assert_eq!(all.options().update(()).clear_value().await.unwrap().value, None);
     }
 }
+
+mod in_weather_again {
+    use super::weather::{Weather, WeatherSystem};
+    use super::*;
+
+    #[tokio::test]
+    async fn w10_a_place_is_invalidated_at_all_hours() {
+        let store = Store::memory().await;
+        let system = WeatherSystem::open(store.clone()).await.unwrap();
+        let load = |_| async {
+            Ok::<_, io::Error>(Weather {
+                temperature: 28.5,
+                humidity: 65.0,
+                wind_speed: 3.2,
+                rainfall_intensity: 0.0,
+                weather_description: "clear sky".to_owned(),
+                timestamp: datetime(2025, 11, 26, 15, 0, 0, 0),
+            })
+        };
+        for hour in 10..15 {
+            let at = moment(&format!("2025-11-26T{hour}:00:00Z"));
+            for lat in [-22.7572, 10.0] {
+                system.forecasts().fetch((lat, -49.9439, at), load).await.unwrap();
+            }
+        }
+        system.drain(Duration::from_secs(10)).await.expect_empty();
+        let plan = system.forecasts().invalidate().lat(-22.7572).lon(-49.9439).plan().await.unwrap();
+        assert_eq!((plan.items(), plan.is_scan()), (5, true));
+        assert_eq!(plan.run().await.unwrap().removed, 5);
+        assert_eq!(system.forecasts().stats().loads, 10);
+    }
+}

@@ -69,9 +69,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let (origin, url) = options.origin().await?;
     let source = OpenWeather::new(&url, &api_key)?;
     let weather = WeatherSystem::open(options.store().await?).await?;
-    let now = Timestamp::from_millisecond(weather.store().clock().now().millis())?;
+    let now = weather.now();
 
-    let mut given = 0;
     for round in ["cold", "warm"] {
         let (begun, calls) = (Instant::now(), source.calls());
         let places = PLACES.iter().flat_map(|place| std::iter::repeat_n(*place, askers));
@@ -82,14 +81,18 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             "{round}: {:>3} asked, {failed:>2} failed, {calls:>2} calls, {millis:>3} ms",
             forecasts.len()
         );
-        given += forecasts.len() - failed;
 
         // What a Lambda does before it returns.
         println!("      {}", weather.drain(Duration::from_secs(5)).await);
     }
-    let saved = (given as f64 - source.calls() as f64).max(0.0);
-    let rate = saved * 100.0 / given.max(1) as f64;
-    println!("\n{rate:.0} % of {given} answers took no call: ${:.4} saved", saved * cost(&weather));
+    let stats = weather.forecasts().stats();
+    println!(
+        "\n{:.0} % hits, {} calls of the source: ${:.4} spent, ${:.4} saved",
+        stats.hit_rate() * 100.0,
+        stats.loads,
+        stats.dollars_spent(),
+        stats.dollars_saved()
+    );
 
     if let Some(origin) = origin {
         origin.go_down();
@@ -103,7 +106,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     }
 
     let (lat, lon) = PLACES[0];
-    let plan = weather.forecasts().invalidate().by("lat", lat).by("lon", lon).plan().await?;
+    let plan = weather.forecasts().invalidate().lat(lat).lon(lon).plan().await?;
     println!("\nto invalidate {lat}, {lon}: {plan}");
     println!("  {} removed", plan.run().await?.removed);
     Ok(())
@@ -117,13 +120,6 @@ async fn forecast(
 ) -> Result<Fetched<Forecast>, larder::Error> {
     let source = source.clone();
     weather.forecasts().fetch((lat, lon, at), move |asked| source.clone().forecast(asked)).await
-}
-
-/// Dollars a call, as the schema says.
-fn cost(weather: &WeatherSystem) -> f64 {
-    let source = weather.schema().sources.iter().find(|source| source.name == "openweather");
-    let cost = source.and_then(|source| source.cost.as_ref());
-    cost.and_then(|cost| cost.to_string().parse().ok()).unwrap_or(0.0)
 }
 
 fn line(forecast: &Fetched<Forecast>) -> String {

@@ -62,6 +62,11 @@ pub(crate) trait Subject: Send + Sync + 'static {
     /// The key as people read it.
     fn text(&self) -> &str;
 
+    /// What it is, as the schema calls it.
+    fn name(&self) -> &str {
+        self.core().name()
+    }
+
     fn in_l1(&self) -> bool {
         false
     }
@@ -617,12 +622,11 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
 }
 
 fn absent<S: Subject>(subject: &S) -> Error {
-    Error::Absent { entity: subject.core().name().to_owned(), key: subject.text().to_owned() }
+    Error::Absent { entity: subject.name().to_owned(), key: subject.text().to_owned() }
 }
 
 fn source_error<S: Subject>(subject: &S, cause: &str, store: Option<&Error>) -> Error {
-    let (entity, key, cause) =
-        (subject.core().name().to_owned(), subject.text().to_owned(), cause.to_owned());
+    let (entity, key, cause) = (subject.name().to_owned(), subject.text().to_owned(), cause.to_owned());
     match store {
         Some(store) => Error::Down { entity, key, store: Box::new(store.clone()), source_cause: cause },
         None => Error::Source { entity, key, cause },

@@ -2,7 +2,7 @@
 
 use super::entities::Parts;
 use super::names::{identifier, plural, snake};
-use super::{Module, docs, fill, pascal, quoted, variants};
+use super::{Module, argument, docs, fill, pascal, quoted, variants};
 use crate::access::Access;
 use crate::schema::{Entity, Fields, KeySource, Projection, Table};
 
@@ -14,6 +14,7 @@ impl<'a> Module<'a> {
         self.method(&plural(&snake(&entity.name)), &handle, &entity.docs, &made);
         let lifecycles = self.lifecycles(entity, &handle, parts);
         let queries = self.queries(table, entity, parts);
+        let invalidation = self.invalidation(entity, parts);
         self.write(
             "
 $docs#[derive(Clone, Debug)]
@@ -34,6 +35,11 @@ impl $Races {
     pub fn update(&self, key: impl ::std::convert::Into<$Key>) -> $Update {
         $Update { inner: self.shelf.update(key) }
     }
+
+    /// Removes records by what is said of them, once that has been planned.
+    pub fn invalidate(&self) -> $Invalidation {
+        $Invalidation { inner: self.shelf.invalidate() }
+    }
 $queries$lifecycles}
 ",
             &[
@@ -42,10 +48,65 @@ $queries$lifecycles}
                 ("Race", &parts.record),
                 ("Key", &parts.key),
                 ("Update", &parts.update),
+                ("Invalidation", &invalidation),
                 ("queries", &queries),
                 ("lifecycles", &lifecycles),
             ],
         );
+    }
+
+    /// What an invalidation can be asked with: the fields of the key.
+    fn invalidation(&mut self, entity: &'a Entity, parts: &Parts) -> String {
+        let name = self.names.claim(&[format!("{}Invalidation", parts.record)]);
+        let taken = ["label", "plan", "run"];
+        let mut fields = String::new();
+        for member in self.key_members(entity).iter().filter(|member| !taken.contains(&member.name)) {
+            let (accepted, value) = argument(&member.kind, &member.identifier);
+            fields.push_str(&fill(
+                "    /// Only records with this `$plain`.
+    pub fn $name(self, $name: $accepted) -> Self {
+        Self { inner: self.inner.by($label, $value) }
+    }
+
+",
+                &[
+                    ("plain", member.name),
+                    ("name", &member.identifier),
+                    ("accepted", &accepted),
+                    ("label", &quoted(member.name)),
+                    ("value", &value),
+                ],
+            ));
+        }
+        self.write(
+            "
+/// Which [`$Race`]s are to be removed: those of a key, or of a family of keys.
+#[must_use = \"nothing is removed before a plan is run\"]
+#[derive(Clone, Debug)]
+pub struct $Invalidation {
+    inner: ::larder::Invalidation<$Race>,
+}
+
+impl $Invalidation {
+$fields    /// Only records with this label.
+    pub fn label(self, label: impl ::std::convert::Into<::std::string::String>) -> Self {
+        Self { inner: self.inner.label(label) }
+    }
+
+    /// Finds out how to go about it and what it costs.
+    pub async fn plan(self) -> ::std::result::Result<::larder::Plan, ::larder::Error> {
+        self.inner.plan().await
+    }
+
+    /// Removes them without showing a plan. Where the schema says `scan ask`, a scan needs one.
+    pub async fn run(self) -> ::std::result::Result<::larder::Progress, ::larder::Error> {
+        self.inner.run().await
+    }
+}
+",
+            &[("Race", &parts.record), ("Invalidation", &name), ("fields", &fields)],
+        );
+        name
     }
 
     /// A method for each index that the entity is in, and for the table itself where it has a range to ask for.
