@@ -1,6 +1,7 @@
 //! The `larder` command. One file per subcommand, in `commands/`.
 
 mod commands;
+mod data;
 mod history;
 mod project;
 mod terminal;
@@ -15,7 +16,8 @@ Exit codes:
   0  it is done, and all is well
   1  it found something wrong, or could not be done; the text says which
   2  the arguments were not understood
-  3  `larder drift`: what is deployed is not what the schemas say";
+  3  `larder drift`: what is deployed is not what the schemas say
+  4  `larder get`, `larder rm`, `larder release`: there is no such record";
 
 /// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
 #[derive(Debug, Parser)]
@@ -40,6 +42,15 @@ enum Command {
     Plan(commands::plan::Plan),
     Apply(commands::apply::Apply),
     Drift(commands::drift::Drift),
+    Get(commands::get::Get),
+    Put(commands::put::Put),
+    Query(commands::query::Query),
+    Rm(commands::rm::Rm),
+    Invalidate(commands::invalidate::Invalidate),
+    Sweep(commands::sweep::Sweep),
+    Due(commands::due::Due),
+    Stuck(commands::stuck::Stuck),
+    Release(commands::release::Release),
     Serve(commands::serve::Serve),
 }
 
@@ -57,6 +68,15 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Apply(apply) => apply.run(),
         Command::Drift(drift) => drift.run(),
+        Command::Get(get) => get.run(),
+        Command::Put(put) => put.run(),
+        Command::Query(query) => query.run(),
+        Command::Rm(rm) => rm.run(),
+        Command::Invalidate(invalidate) => invalidate.run(),
+        Command::Sweep(sweep) => sweep.run(),
+        Command::Due(due) => due.run(),
+        Command::Stuck(stuck) => stuck.run(),
+        Command::Release(release) => release.run(),
         Command::Serve(serve) => serve.run().map(|()| ExitCode::SUCCESS),
     };
     match done {

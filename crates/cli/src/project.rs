@@ -83,13 +83,7 @@ pub(crate) fn listed(paths: &[PathBuf]) -> String {
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    let text = if path == Path::new(STDIN) {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        fs::read_to_string(path)
-    };
-    text.map_err(|error| match error.kind() {
+    text(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => match files(&[]) {
             Ok(found) => format!("there is no file {}; known here: {}", path.display(), listed(&found)),
             Err(_) => format!("there is no file {}; begin one with `larder init`", path.display()),
@@ -97,6 +91,16 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
         io::ErrorKind::InvalidData => format!("{} is not a schema: it is not UTF-8 text", path.display()),
         _ => format!("cannot read {}: {error}", path.display()),
     })
+}
+
+/// The text of a file, or of stdin.
+pub(crate) fn text(path: &Path) -> io::Result<String> {
+    if path == Path::new(STDIN) {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    }
 }
 
 /// Puts the text in place of the file in one step, so that nobody ever reads half of it. A link stays a link,

@@ -7,6 +7,7 @@
 //! records are written one by one, several at a time.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -17,6 +18,7 @@ use larder_engine::ops::{
 use larder_expr::Projection;
 use larder_model::Item;
 use larder_model::limits::{BATCH_BYTES_MAX, BATCH_GET_KEYS_MAX, BATCH_WRITE_ITEMS_MAX};
+use larder_schema::Fields;
 
 use crate::entity::Core;
 use crate::shelf::{self, Draft, Given, Record, Shelf};
@@ -32,24 +34,18 @@ impl<R: Record> Shelf<R> {
     /// Reads many records, from the store.
     ///
     /// ```
-    /// # use larder::{Fields, Schema, Store, System};
-    /// # use larder_schema::{Environment, NoFiles};
-    /// # let text = "system notes\ntable notes {\n  key id\n  entity Note {\n    id: string nonempty\n    text: string\n  }\n}";
-    /// # let schema = Schema::load("s.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// # let system = System::open(schema, Store::memory().await).await?;
-    /// let notes = system.entries("Note").expect("it is declared");
-    /// let note = |id: &str| Fields::from([("id".to_owned(), id.into()), ("text".to_owned(), "hello".into())]);
-    /// for outcome in notes.put_many([note("a"), note("b")]).await {
-    ///     outcome?;
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.books().create(NewBook::new("1")).await?;
+    /// let found = library.books().get_many(["1", "2"]).await;
+    /// for (key, book) in found {
+    ///     assert_eq!(book?.is_some(), key.isbn == "1");
     /// }
-    /// let key = |id: &str| Fields::from([("id".to_owned(), id.into())]);
-    /// let found = notes.get_many([key("a"), key("missing")]).await;
-    /// assert!(found[0].1.as_ref().is_ok_and(|note| note.is_some()));
-    /// assert!(found[1].1.as_ref().is_ok_and(|note| note.is_none()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok(())
+    /// # }
     /// ```
     pub async fn get_many<K: Into<R::Key>>(
         &self,
@@ -89,6 +85,19 @@ impl<R: Record> Shelf<R> {
     }
 
     /// Writes many records, there or not.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let outcomes = library.books().put_many([NewBook::new("1"), NewBook::new(""), NewBook::new("3")]).await;
+    /// let written: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
+    /// assert_eq!(written, [true, false, true], "an ISBN is not empty");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put_many<D: Draft<R>>(&self, drafts: impl IntoIterator<Item = D>) -> Vec<Result<R, Error>> {
         let core = &self.core;
         let drafts = drafts.into_iter().map(|draft| {
@@ -98,11 +107,7 @@ impl<R: Record> Shelf<R> {
         let drafts: Vec<_> = drafts.collect();
         let now = core.unix_now();
         if !is_plain(core) {
-            let writes = futures_util::stream::iter(drafts).map(|(fields, version)| async move {
-                let (item, _) = core.put(fields, version).await?;
-                shelf::read(core, &item, core.unix_now())
-            });
-            return writes.buffered(REQUESTS_AT_ONCE).collect().await;
+            return put_one_by_one(core, drafts).await;
         }
         let items: Vec<Result<Item, Error>> = drafts
             .into_iter()
@@ -136,6 +141,21 @@ impl<R: Record> Shelf<R> {
     }
 
     /// Removes many records. One that was not there counts as removed.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.books().create(NewBook::new("1")).await?;
+    /// for (key, outcome) in library.books().delete_many(["1", "2"]).await {
+    ///     outcome?;
+    ///     assert!(library.books().get(key).await?.is_none());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete_many<K: Into<R::Key>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -152,6 +172,33 @@ impl<R: Record> Shelf<R> {
         });
         outcomes.collect()
     }
+}
+
+/// Writes records by themselves, several keys at a time. Those of one key follow each other.
+async fn put_one_by_one<R: Record>(
+    core: &Arc<Core>,
+    drafts: Vec<(Fields, Option<i64>)>,
+) -> Vec<Result<R, Error>> {
+    let count = drafts.len();
+    let mut of_key: HashMap<Option<Vec<u8>>, Vec<_>> = HashMap::new();
+    for (at, (fields, version)) in drafts.into_iter().enumerate() {
+        // Without a key there is nothing to write, and the put says why.
+        let key = core.key(&fields).ok().map(|key| item_bytes::encode(&key));
+        of_key.entry(key).or_default().push((at, fields, version));
+    }
+    let writes = futures_util::stream::iter(of_key.into_values()).map(|drafts| async move {
+        let mut outcomes = Vec::with_capacity(drafts.len());
+        for (at, fields, version) in drafts {
+            let put = core.put(fields, version).await;
+            outcomes.push((at, put.and_then(|(item, _)| shelf::read(core, &item, core.unix_now()))));
+        }
+        outcomes
+    });
+    let mut outcomes: Vec<_> =
+        writes.buffer_unordered(REQUESTS_AT_ONCE).flat_map(futures_util::stream::iter).collect().await;
+    debug_assert_eq!(outcomes.len(), count, "each has an outcome");
+    outcomes.sort_by_key(|(at, _)| *at);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// Whether a put is one unconditional write of one item.

@@ -5,6 +5,7 @@
 //! freshness.rs  item + policy + now → fresh, stale or gone
 //! l1.rs         records in memory
 //! flight.rs     one load per key in this process; lease.rs across processes
+//! loads.rs      loads that a write has overtaken
 //! write.rs      writes behind; queue.rs what waits
 //! ```
 //!
@@ -15,6 +16,7 @@ mod flight;
 pub(crate) mod freshness;
 mod l1;
 mod lease;
+mod loads;
 mod queue;
 pub(crate) mod read;
 mod write;
@@ -41,8 +43,9 @@ use crate::{Error, Schema};
 use flight::Flights;
 pub(crate) use freshness::FRESH_UNTIL;
 use l1::L1;
+use loads::Loads;
 use read::{FlightKey, Landed, Loader, Subject};
-use write::Behind;
+use write::{Behind, Turn};
 pub use write::{Drained, Unwritten};
 
 /// Marks an item that holds no record.
@@ -110,6 +113,7 @@ pub(crate) struct EntityCache {
     /// None for an entity with a secret in it, whatever the schema says of L1.
     l1: Option<L1>,
     flights: Arc<Flights<FlightKey, Landed>>,
+    loads: Arc<Loads>,
     behind: Arc<Behind>,
     source: Arc<Source>,
 }
@@ -123,15 +127,22 @@ impl EntityCache {
         Self {
             l1: entity.policy.l1.filter(|_| !has_secret(schema, entity)).map(L1::new),
             flights: Arc::new(Flights::new()),
+            loads: Arc::default(),
             behind,
             source: shared.source(settings),
         }
+    }
+
+    /// The right to write a key past the queue of writes behind. `None` when that has nothing of it.
+    pub(crate) async fn turn(&self, key: &Item) -> Option<Turn<'_>> {
+        self.behind.turn(&identity(key)).await
     }
 
     /// Forgets what L1 holds for a key, because the store was written or may have been. What waits to be written
     /// behind is older than what was written, and goes too; after a write that failed it still has to be written.
     pub(crate) fn wrote(&self, key: &Item, is_written: bool) {
         let key = identity(key);
+        self.loads.overtake(&key);
         if is_written {
             self.behind.forget(&key);
         }
@@ -151,18 +162,17 @@ impl<R: Record> Shelf<R> {
     /// Where the schema says `on_error open`, a store that fails is a miss.
     ///
     /// ```
-    /// # use larder::{Fields, Store, System, Value};
-    /// # use larder_schema::{Environment, NoFiles, Schema};
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// # let text = "system books\ntable books {\n  key isbn\n  entity Book {\n    isbn: string nonempty\n    title: string\n  }\n}\n";
-    /// # let schema = Schema::load("books.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
-    /// let system = System::open(schema, Store::memory().await).await?;
-    /// let books = system.entries("Book").expect("the schema has it");
-    /// let key = Fields::from([("isbn".to_owned(), Value::from("0306406152"))]);
-    /// assert!(books.get(key).await?.is_none());
-    /// # Ok::<(), larder::Error>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// assert!(books.get("1").await?.is_none());
+    /// books.create(NewBook::new("1")).await?;
+    /// assert_eq!(books.get("1").await?.expect("it was just made").title, "Untitled");
+    /// # Ok(())
+    /// # }
     /// ```
     pub async fn get(&self, key: impl Into<R::Key>) -> Result<Option<R>, Error> {
         match read::look(self.subject(key.into())?).await {
@@ -175,6 +185,29 @@ impl<R: Record> Shelf<R> {
     }
 
     /// Cache-aside: what is kept, or why there is nothing; what to do about it is the caller's matter.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// use larder::{Look, Why};
+    /// use pages::NewPage;
+    ///
+    /// let url = "https://example.com/";
+    /// match pages.pages().look(url).await {
+    ///     Look::Hit(page) => println!("{} is {} old", page.url, page.age()),
+    ///     Look::Miss(Why::Absent) => {
+    ///         let text = "what the program fetched itself".to_owned();
+    ///         pages.pages().put(NewPage { url: url.to_owned(), text }).await?;
+    ///     }
+    ///     Look::Miss(why) => panic!("{why}"),
+    /// }
+    /// assert!(matches!(pages.pages().look(url).await, Look::Hit(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn look(&self, key: impl Into<R::Key>) -> Look<R> {
         let looked = match self.subject(key.into()) {
             Ok(subject) => read::look(subject).await,
@@ -195,25 +228,22 @@ impl<R: Record> Shelf<R> {
     /// stale may be given instead.
     ///
     /// ```
-    /// # use larder::{Fields, Origin, Store, System, Value};
-    /// # use larder_schema::{Environment, NoFiles, Schema};
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// # let text = "system pages\nsource web\ntable pages {\n  key pk\n  ttl ttl\n  entity Page from web {\n    key \"PAGE#{id}\"\n    ttl 1h\n    input id: string nonempty\n    text: string\n  }\n}\n";
-    /// # let schema = Schema::load("pages.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
-    /// let system = System::open(schema, Store::memory().await).await?;
-    /// let pages = system.entries("Page").expect("the schema has it");
-    /// let key = Fields::from([("id".to_owned(), Value::from("1"))]);
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// use larder::Origin;
     ///
-    /// async fn download(_key: Fields) -> Result<Fields, std::io::Error> {
-    ///     Ok(Fields::from([("text".to_owned(), Value::from("once upon a time"))]))
+    /// async fn download(url: String) -> Result<String, std::io::Error> {
+    ///     Ok(format!("the text of {url}"))
     /// }
-    /// let page = pages.fetch(key.clone(), download).await?;
-    /// assert_eq!(page.origin(), &Origin::Source);
-    /// let page = pages.fetch(key, download).await?;
-    /// assert_eq!(page.origin(), &Origin::Store);
-    /// # Ok::<(), larder::Error>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let page = pages.pages().fetch("https://example.com/", download).await?;
+    /// assert_eq!((page.text.as_str(), page.origin()), ("the text of https://example.com/", &Origin::Source));
+    /// let page = pages.pages().fetch("https://example.com/", download).await?;
+    /// assert_eq!(page.origin(), &Origin::L1);
+    /// # Ok(())
+    /// # }
     /// ```
     pub async fn fetch<F, L, E>(
         &self,
@@ -230,6 +260,31 @@ impl<R: Record> Shelf<R> {
 
     /// Like [`fetch`](Self::fetch), with what is kept already, for sources that can answer
     /// [not modified](Load::not_modified).
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// use larder::{Known, Load};
+    /// use std::time::Duration;
+    ///
+    /// async fn download(_url: String, known: Known) -> Result<Load<String>, std::io::Error> {
+    ///     Ok(match known.etag() {
+    ///         Some("v1") => Load::not_modified(),
+    ///         _ => Load::value("once upon a time".to_owned()).etag("v1"),
+    ///     })
+    /// }
+    /// for _ in 0..2 {
+    ///     let page = pages.pages().fetch_with("https://example.com/", download).await?;
+    ///     assert_eq!(page.text, "once upon a time");
+    ///     pages.store().clock().advance(Duration::from_secs(2 * 60 * 60)); // its hour is over
+    /// }
+    /// assert_eq!(pages.pages().stats().loads, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn fetch_with<F, L, E>(
         &self,
         key: impl Into<R::Key>,
@@ -242,17 +297,34 @@ impl<R: Record> Shelf<R> {
     {
         let key = key.into();
         let subject = self.subject(key.clone())?;
+        if let Some(hit) = read::hit(&subject) {
+            return Ok(hit);
+        }
         let loader: Loader<R::Value> = Arc::new(move |known| {
             let loading = load(R::Ask::from(key.clone()), known);
             Box::pin(async move { loading.await.map(Into::into).map_err(Into::into) })
         });
-        read::fetch(subject, loader).await
+        // Boxed: a hit need not move what a miss needs.
+        Box::pin(read::fetch(subject, loader)).await
     }
 
     /// Checks a record and writes it after this call has returned; see [`System::drain`](crate::System::drain).
     ///
     /// It overwrites what is there, whatever its version. Readers in this process see it at once. The only
     /// failures are a record that is not valid and a queue that is full.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let book = library.books().put_behind(NewBook::new("1")).await?;
+    /// assert_eq!(library.books().get("1").await?, Some(book));
+    /// library.drain(std::time::Duration::from_secs(5)).await.expect_empty();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put_behind(&self, draft: impl Draft<R>) -> Result<R, Error> {
         let core = &self.core;
         let now = core.unix_now();
@@ -260,6 +332,7 @@ impl<R: Record> Shelf<R> {
         let record = shelf::read(core, &item, now)?;
         let key = core.key_of(&item);
         core.cache.behind.push(core, item)?;
+        core.cache.loads.overtake(&identity(&key));
         if let Some(l1) = &core.cache.l1 {
             l1.forget(&identity(&key));
         }
@@ -269,6 +342,21 @@ impl<R: Record> Shelf<R> {
     /// Makes a key a miss: removed from L1, from what waits to be written, and from the store.
     ///
     /// Where the schema says `on_error open`, a store that fails is logged and not an error.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+    /// pages.pages().fetch("https://example.com/", load).await?;
+    /// pages.pages().forget("https://example.com/").await?;
+    /// pages.pages().fetch("https://example.com/", load).await?;
+    /// assert_eq!(pages.pages().stats().loads, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn forget(&self, key: impl Into<R::Key>) -> Result<(), Error> {
         let core = &self.core;
         let key = core.key(&key.into().into_fields())?;
@@ -284,6 +372,18 @@ impl<R: Record> Shelf<R> {
     }
 
     /// What happened to this entity in this process so far.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// pages.pages().get("https://example.com/").await?;
+    /// assert_eq!(pages.pages().stats().misses, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> Stats {
         self.core.observer.stats()
     }
@@ -369,7 +469,7 @@ impl<R: Record> Subject for OneRecord<R> {
 
     async fn write(&self, items: Vec<Item>) -> Result<(), Error> {
         for item in items {
-            self.core.save(item, None).await?;
+            self.core.save_over(item).await?;
         }
         Ok(())
     }
@@ -397,13 +497,45 @@ pub(crate) fn renewed(core: &Core, item: &Item) -> Result<Item, Error> {
 }
 
 /// What a cache-aside read found.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use larder::{Look, Why};
+///
+/// let Look::Miss(why) = pages.pages().look("https://example.com/").await else { panic!("nothing is kept yet") };
+/// assert!(matches!(why, Why::Absent));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum Look<R> {
+    /// It is kept and fresh.
     Hit(Fetched<R>),
+    /// It is not, and this is why.
     Miss(Why),
 }
 
 /// Why a read found nothing.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use larder::{Look, Why};
+///
+/// pages.store().faults().down();
+/// let Look::Miss(why) = pages.pages().look("https://example.com/").await else { panic!("the store is down") };
+/// assert!(matches!(why, Why::Unreachable(_)));
+/// assert!(why.to_string().starts_with("unreachable: "));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Why {
@@ -435,6 +567,21 @@ impl fmt::Display for Why {
 }
 
 /// A record, and where it came from.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+/// let page = pages.pages().fetch("https://example.com/", load).await?;
+/// assert!(page.origin() == &larder::Origin::Source && page.store_error().is_none());
+/// assert_eq!(page.age().as_secs(), 0);
+/// assert_eq!(page.url, "https://example.com/"); // it is the record too
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Fetched<R> {
     record: Arc<R>,
@@ -466,6 +613,7 @@ impl<R> Fetched<R> {
         Self { record, origin, stored_at, age: Duration::from_millis(age), store_error }
     }
 
+    /// Where it came from.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -481,15 +629,44 @@ impl<R> Fetched<R> {
     }
 
     /// How the store failed on the way, if it did and it was gone on without it.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+    /// pages.store().faults().down();
+    /// let page = pages.pages().fetch("https://example.com/", load).await?;
+    /// assert!(page.store_error().is_some_and(larder::Error::is_transient));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn store_error(&self) -> Option<&Error> {
         self.store_error.as_deref()
     }
 
     /// The record, shared with L1 and with others who asked.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+    /// # let fetched = pages.pages().fetch("https://example.com/", load).await?;
+    /// let shared = fetched.clone().into_arc();
+    /// assert_eq!(fetched.into_record(), *shared);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_arc(self) -> Arc<R> {
         self.record
     }
 
+    /// The record alone.
     pub fn into_record(self) -> R
     where
         R: Clone,
@@ -507,6 +684,25 @@ impl<R> Deref for Fetched<R> {
 }
 
 /// How old something is: a [`Duration`] that can be shown to people.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use std::time::Duration;
+///
+/// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+/// # pages.store().clock().stop();
+/// # pages.pages().fetch("https://example.com/", load).await?;
+/// pages.store().clock().advance(Duration::from_secs(90));
+/// let page = pages.pages().fetch("https://example.com/", load).await?;
+/// assert!(*page.age() >= Duration::from_secs(90));
+/// assert_eq!(page.age().to_string(), "1m 30s");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age(Duration);
 
@@ -526,6 +722,24 @@ impl fmt::Display for Age {
 }
 
 /// Where a record came from.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use larder::Origin;
+/// # use std::time::Duration;
+///
+/// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+/// let origin = async || Ok::<_, larder::Error>(pages.pages().fetch("https://example.com/", load).await?.origin().clone());
+/// assert_eq!((origin().await?, origin().await?), (Origin::Source, Origin::L1));
+/// pages.store().clock().advance(Duration::from_secs(120)); // L1 keeps it for a minute
+/// assert_eq!(origin().await?.to_string(), "store");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -533,12 +747,33 @@ pub enum Origin {
     L1,
     /// The store, or what is on its way there.
     Store,
+    /// Where it is made, just now.
     Source,
     /// Past its time, from L1 or the store.
     Stale(StaleReason),
 }
 
 /// Why something stale was given.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use larder::{Origin, StaleReason};
+/// # use std::time::Duration;
+///
+/// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+/// # pages.pages().fetch("https://example.com/", load).await?;
+/// pages.store().clock().advance(Duration::from_secs(2 * 60 * 60)); // past its hour, within its grace
+/// let fails = |_url: String| async { Err::<String, _>(std::io::Error::other("no network")) };
+/// let page = pages.pages().fetch("https://example.com/", fails).await?;
+/// let Origin::Stale(StaleReason::SourceFailed(cause)) = page.origin() else { panic!("it is old") };
+/// assert!(cause.ends_with("no network"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StaleReason {

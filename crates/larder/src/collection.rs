@@ -26,6 +26,24 @@ use crate::source::{BoxError, Load};
 use crate::{Error, Fetched, Look, System, Transaction, batch, oversize};
 
 /// The records of one partition as one value.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook, NewLoan, NewVolume};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+/// # library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+/// use larder::Gather as _;
+/// use library::Volume; // made from `collection Volume { Book, Loan }`
+///
+/// assert_eq!(Volume::COLLECTION, "Volume");
+/// let volume: Volume = library.volumes().get("1").await?.expect("it was just written");
+/// assert_eq!((volume.book.is_some(), volume.loans.len()), (true, 1));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Gather: fmt::Debug + Send + Sync + Sized + 'static {
     /// The collection's name in the schema.
     const COLLECTION: &'static str;
@@ -44,6 +62,42 @@ pub trait Gather: fmt::Debug + Send + Sync + Sized + 'static {
 }
 
 /// What a collection was found to hold.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::{Error, Fields, Gather, Members};
+/// use library::{Book, Loan, VolumeKey};
+///
+/// /// How many of a book's copies are out.
+/// #[derive(Debug)]
+/// struct Out(usize, i64);
+///
+/// impl Gather for Out {
+///     const COLLECTION: &'static str = "Volume";
+///     type Key = VolumeKey;
+///     type Ask = String;
+///     type New = Vec<(String, Fields)>;
+///
+///     fn read(mut members: Members) -> Result<Self, Error> {
+///         Ok(Self(members.all::<Loan>()?.len(), members.one::<Book>()?.map_or(0, |book| book.copies)))
+///     }
+///
+///     fn members(new: Self::New) -> Vec<(String, Fields)> {
+///         new
+///     }
+/// }
+///
+/// # use library::{Library, NewBook, NewLoan, NewVolume};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+/// # library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+/// let out = library.collection_of::<Out>().get("1").await?.expect("it was just written");
+/// assert_eq!((out.0, out.1), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Members {
     items: Vec<(Arc<Core>, Item)>,
@@ -67,6 +121,22 @@ impl Members {
 }
 
 /// The records of a collection, each with the name of its entity.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook, NewLoan, NewVolume};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+/// # library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+/// let volumes = library.collection("Volume").expect("the schema has it");
+/// let key = larder::Fields::from([("isbn".to_owned(), "1".into())]);
+/// let entries = volumes.get(key).await?.expect("it was just written");
+/// assert_eq!(entries.of("Loan").next().expect("it was lent").fields["reader"], "Ada".into());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entries(pub Vec<(String, Entry)>);
 
@@ -158,6 +228,18 @@ impl<G> fmt::Debug for Collection<G> {
 
 impl System {
     /// A collection, by its name.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// assert!(library.collection("Volume").is_some());
+    /// assert!(library.collection("Shelf").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn collection(&self, name: &str) -> Option<Collection<Entries>> {
         self.group(name)
     }
@@ -167,6 +249,18 @@ impl System {
     /// # Panics
     ///
     /// If `G` was made from another schema than this system was opened with.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let volumes = library.collection_of::<library::Volume>(); // what `library.volumes()` rests on
+    /// assert!(volumes.get("1").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn collection_of<G: Gather>(&self) -> Collection<G> {
         self.group(G::COLLECTION).expect("the type and the system are made from one schema")
     }
@@ -181,6 +275,19 @@ impl System {
 
 impl<G: Gather> Collection<G> {
     /// Writes records of one partition together, each over what was there. Others in the partition stay.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewLoan, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+    /// assert_eq!(library.loans().get(("1", 1)).await?.expect("it was just written").reader, "Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, new: G::New) -> Result<(), Error> {
         let mut transaction = self.system.transaction();
         let mut partition: Option<AttributeValue> = None;
@@ -201,6 +308,21 @@ impl<G: Gather> Collection<G> {
     }
 
     /// All that is there, in one query; `None` when nothing is.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewLoan, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// # library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+    /// let volume = library.volumes().get("1").await?.expect("it was just written");
+    /// assert_eq!(volume.book.expect("so was the book").title, "Untitled");
+    /// assert!(library.volumes().get("2").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get(&self, key: impl Into<G::Key>) -> Result<Option<G>, Error> {
         let subject = self.subject(key.into().into_fields())?;
         let now = subject.lead.unix_now();
@@ -213,6 +335,20 @@ impl<G: Gather> Collection<G> {
     }
 
     /// The cache alone: what is kept and fresh, or why there is nothing.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewLoan, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// # library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+    /// assert!(matches!(library.volumes().look("1").await, larder::Look::Hit(_)));
+    /// assert!(matches!(library.volumes().look("2").await, larder::Look::Miss(larder::Why::Absent)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn look(&self, key: impl Into<G::Key>) -> Look<G> {
         let looked = match self.subject(key.into().into_fields()) {
             Ok(subject) => read::look(subject).await,
@@ -225,6 +361,22 @@ impl<G: Gather> Collection<G> {
     }
 
     /// What is kept, or what the source gives, which is then kept: see [`Shelf::fetch`](crate::Shelf::fetch).
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let catalogue = |isbn: String| async move {
+    ///     Ok::<_, std::io::Error>(NewVolume { book: Some(NewBook::new(isbn)), loans: vec![] })
+    /// };
+    /// let volume = library.volumes().fetch("1", catalogue).await?;
+    /// assert_eq!(volume.origin(), &larder::Origin::Source);
+    /// assert_eq!(library.volumes().fetch("1", catalogue).await?.origin(), &larder::Origin::Store);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn fetch<F, L, E>(
         &self,
         key: impl Into<G::Key>,
@@ -245,6 +397,20 @@ impl<G: Gather> Collection<G> {
     }
 
     /// Removes all records of the partition that belong to the collection, and says how many there were.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewLoan, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// # library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
+    /// assert_eq!(library.volumes().delete("1").await?, 2);
+    /// assert!(library.books().get("1").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self, key: impl Into<G::Key>) -> Result<usize, Error> {
         let items = self.subject(key.into().into_fields())?.items().await?;
         let deletes = self.members.iter().map(|core| {

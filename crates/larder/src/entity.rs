@@ -305,16 +305,23 @@ impl Core {
         let read = self.schema.read_item(self.table(), entity, item);
         let mut fields =
             read.map_err(|cause| Error::corrupt(&entity.name, &self.key_text(&self.key_of(item)), &cause))?;
-        for field in &entity.fields {
-            let Some((millis, from)) = &field.checks.valid else { continue };
-            let since = fields.get(from).and_then(Value::as_instant);
-            let over =
-                since.is_none_or(|since| since.as_millisecond().saturating_add(*millis) < now.millis());
-            if over {
-                fields.remove(&field.name);
+        let ends: Vec<_> = own_ends(entity, &fields).collect();
+        for (name, end) in ends {
+            if end.is_none_or(|end| end < now) {
+                fields.remove(name);
             }
         }
         Ok(fields)
+    }
+
+    /// When the first of the fields with a time of their own ends, of those that have not.
+    pub(crate) fn fields_end(&self, item: &Item, now: UnixTime) -> Option<UnixTime> {
+        let entity = self.entity();
+        if entity.fields.iter().all(|field| field.checks.valid.is_none()) {
+            return None;
+        }
+        let fields = self.schema.read_item(self.table(), entity, item).ok()?;
+        own_ends(entity, &fields).filter_map(|(_, end)| end).filter(|end| *end >= now).min()
     }
 
     /// Whether an input can be read out of a stored item.
@@ -353,6 +360,16 @@ pub(crate) fn and(a: Condition, b: Condition) -> Condition {
 
 pub(crate) fn or(a: Condition, b: Condition) -> Condition {
     Condition::Or(Box::new(a), Box::new(b))
+}
+
+/// The fields that end on their own, and when; nobody knows where the moment they count from is missing.
+fn own_ends<'a>(entity: &'a Entity, fields: &Fields) -> impl Iterator<Item = (&'a str, Option<UnixTime>)> {
+    entity.fields.iter().filter_map(move |field| {
+        let (millis, from) = field.checks.valid.as_ref()?;
+        let since = fields.get(from).and_then(Value::as_instant);
+        let end = since.map(|since| UnixTime::from_millis(since.as_millisecond().saturating_add(*millis)));
+        Some((&*field.name, end))
+    })
 }
 
 fn value_text(value: &AttributeValue) -> String {

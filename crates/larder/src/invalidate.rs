@@ -30,7 +30,7 @@ use crate::price::{self, Units};
 use crate::query::Asked;
 use crate::record::mentions_now;
 use crate::shelf::{FieldType, Record, Shelf};
-use crate::{Error, batch, store};
+use crate::{Error, batch, oversize, store};
 
 /// Pages of a query that are read for a plan. More are reckoned to be like them.
 const PLANNED_PAGES_MAX: usize = 16;
@@ -75,12 +75,46 @@ impl<R: Record> Shelf<R> {
     }
 
     /// Removes what has expired and is still stored.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::{NewPage, Pages};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # for url in ["https://a.com/1", "https://a.com/2", "https://b.com/"] {
+    /// #     pages.pages().put(NewPage { url: url.to_owned(), text: String::new() }).await?;
+    /// # }
+    /// # use std::time::Duration;
+    /// pages.store().clock().advance(Duration::from_secs(30 * 60 * 60)); // past its hour, and its day of grace
+    /// let plan = pages.pages().sweep().plan().await?;
+    /// println!("{plan}");
+    /// assert!(plan.run().await?.removed <= 3, "the store may have removed some itself");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sweep(&self) -> Invalidation<R> {
         Invalidation::new(&self.core, true)
     }
 }
 
 /// What is to be removed.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::{NewPage, Pages};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// # for url in ["https://a.com/1", "https://a.com/2", "https://b.com/"] {
+/// #     pages.pages().put(NewPage { url: url.to_owned(), text: String::new() }).await?;
+/// # }
+/// let plan = pages.pages().invalidate().label("a.com").plan().await?;
+/// assert_eq!(plan.run().await?.removed, 2);
+/// assert!(pages.pages().get("https://b.com/").await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use = "nothing is removed before a plan is run"]
 pub struct Invalidation<R> {
@@ -143,6 +177,23 @@ impl<R: Record> Invalidation<R> {
     }
 
     /// Removes them without showing a plan. Where the schema says `scan ask`, a scan needs one.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::{NewPage, Pages};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # for url in ["https://a.com/1", "https://a.com/2", "https://b.com/"] {
+    /// #     pages.pages().put(NewPage { url: url.to_owned(), text: String::new() }).await?;
+    /// # }
+    /// let removed = pages.pages().invalidate().url("https://b.com/").run().await?.removed;
+    /// assert_eq!(removed, 1);
+    /// let all = pages.pages().invalidate().run().await;
+    /// assert!(matches!(all, Err(larder::Error::NotAllowed(_))), "the schema says `scan ask`");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run(self) -> Result<Progress, Error> {
         let asks = self.core.entity().policy.scan == Scan::Ask;
         let plan = self.plan().await?;
@@ -156,6 +207,23 @@ impl<R: Record> Invalidation<R> {
 }
 
 /// What will be removed, how it is found, and what that costs.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::{NewPage, Pages};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// # for url in ["https://a.com/1", "https://a.com/2", "https://b.com/"] {
+/// #     pages.pages().put(NewPage { url: url.to_owned(), text: String::new() }).await?;
+/// # }
+/// let plan = pages.pages().invalidate().plan().await?;
+/// assert_eq!((plan.items(), plan.is_scan()), (3, true));
+/// assert!(plan.units().dollars() < 0.01);
+/// assert!(pages.pages().get("https://b.com/").await?.is_some(), "nothing is removed before it is run");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Plan {
     core: Arc<Core>,
     wanted: Wanted,
@@ -168,9 +236,27 @@ pub struct Plan {
 }
 
 /// How far a run has come.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::{NewPage, Pages};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// # for url in ["https://a.com/1", "https://a.com/2", "https://b.com/"] {
+/// #     pages.pages().put(NewPage { url: url.to_owned(), text: String::new() }).await?;
+/// # }
+/// let progress = pages.pages().invalidate().plan().await?.run().await?;
+/// assert_eq!((progress.removed, progress.pages), (3, 1));
+/// assert!(progress.units.write > 0.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
+    /// Items that are gone.
     pub removed: u64,
+    /// Pages that were read to find them.
     pub pages: u64,
     /// Consumed, as far as the store told.
     pub units: Units,
@@ -223,6 +309,7 @@ impl Plan {
         self.bytes
     }
 
+    /// What it takes to find and remove them.
     pub fn units(&self) -> Units {
         self.units
     }
@@ -243,6 +330,23 @@ impl Plan {
     }
 
     /// Like [`Plan::run`], and tells after each page how far it is.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::{NewPage, Pages};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # for url in ["https://a.com/1", "https://a.com/2", "https://b.com/"] {
+    /// #     pages.pages().put(NewPage { url: url.to_owned(), text: String::new() }).await?;
+    /// # }
+    /// let plan = pages.pages().invalidate().plan().await?;
+    /// let mut removed = 0;
+    /// plan.run_with(|progress| removed = progress.removed).await?;
+    /// assert_eq!(removed, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run_with(&self, mut tell: impl FnMut(&Progress)) -> Result<Progress, Error> {
         loop {
             let (start, over) = {
@@ -254,8 +358,7 @@ impl Plan {
             }
             let page = self.page(start).await?;
             let now = self.core.unix_now();
-            let found: Vec<&Item> =
-                page.items.iter().filter(|item| self.wanted.matches(&self.core, item, now)).collect();
+            let found = self.matching(page.items, now).await?;
             let write: f64 = found.iter().map(|item| write_units(&self.core, item)).sum();
             let outcomes = self.remove(&found, now).await;
             let removed = outcomes.iter().filter(|outcome| matches!(outcome, Ok(true))).count() as u64;
@@ -274,8 +377,23 @@ impl Plan {
         }
     }
 
+    /// Those that are to be removed. What is kept in parts is looked at whole.
+    async fn matching(&self, items: Vec<Item>, now: UnixTime) -> Result<Vec<Item>, Error> {
+        let core = &self.core;
+        let looks_inside = self.wanted.label.is_some() || !self.wanted.given.is_empty();
+        let mut found = Vec::new();
+        for item in items {
+            let in_parts = looks_inside && item.contains(oversize::PARTS) && core.owns(&item);
+            let whole = if in_parts { oversize::join(core, item.clone()).await? } else { None };
+            if self.wanted.matches(core, whole.as_ref().unwrap_or(&item), now) {
+                found.push(item);
+            }
+        }
+        Ok(found)
+    }
+
     /// Removes items, and says of each whether it was.
-    async fn remove(&self, found: &[&Item], now: UnixTime) -> Vec<Result<bool, Error>> {
+    async fn remove(&self, found: &[Item], now: UnixTime) -> Vec<Result<bool, Error>> {
         let core = &self.core;
         let keys: Vec<Item> = found.iter().map(|item| core.key_of(item)).collect();
         let Some(expired) = self.wanted.expired.then(|| past(core, now)).flatten() else {
@@ -310,9 +428,9 @@ impl Plan {
         for _ in 0..pages {
             let page = self.page(start).await?;
             self.units.read += page.units;
-            for item in page.items.iter().filter(|item| self.wanted.matches(&self.core, item, now)) {
+            for item in self.matching(page.items, now).await? {
                 self.items += 1;
-                self.units.write += write_units(&self.core, item);
+                self.units.write += write_units(&self.core, &item);
                 if !self.is_scan() {
                     self.bytes += item.size() as u64;
                 }

@@ -1,36 +1,52 @@
 //! The data layer: what programs use.
 //!
-//! A [`Store`] is where data is kept: the embedded engine, or DynamoDB. [`provision`] brings its tables into
-//! the shape a schema asks for.
+//! A [`schema!`] becomes types; a [`System`] is a schema on a [`Store`], the embedded one or DynamoDB; a [`Shelf`]
+//! holds the records of one entity. Records are [fetched](Shelf::fetch) through a cache, or kept and
+//! [changed](Shelf::update), [queried](Query), put [together](Transaction), and [worked off](Lifecycle).
 //!
 //! ```
-//! use larder::provision::{self, Desired, Permissions, Silent};
-//! use larder::{Address, Store};
-//! use larder_schema::{Environment, NoFiles, Schema};
+//! use larder::{Origin, Store};
 //!
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let text = r#"
-//! system keiba
-//! table races {
-//!   key  pk
-//!   entity Race {
-//!     key  "RACE#{race_id}"
-//!     input race_id: string nonempty
-//!   }
+//! larder::schema!("examples/pages.larder");
+//! use pages::Pages;
+//!
+//! async fn download(url: String) -> Result<String, std::io::Error> {
+//!     Ok(format!("the text of {url}"))
 //! }
-//! "#;
-//! let environment = Environment::new();
-//! let schema = Schema::load("keiba.larder", text, &mut NoFiles, &environment).schema.expect("it is right");
-//! let desired = [Desired::of(&schema, &environment).expect("there are no params")];
 //!
-//! let store = Store::open(&Address::Memory).await?;
-//! let plan = provision::plan(&desired, &store).await?;
-//! println!("{plan}");
-//! provision::apply(&plan, &store, &Permissions::default(), &mut Silent).await?;
-//! assert!(provision::plan(&desired, &store).await?.is_settled());
-//! # Ok::<(), larder::store::Error>(())
-//! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pages = Pages::open(Store::memory().await).await?; // or `Store::from_env()`
+//! let page = pages.pages().fetch("https://example.com/", download).await?;
+//! assert_eq!((page.text.len(), page.origin()), (32, &Origin::Source));
+//!
+//! let again = pages.pages().fetch("https://example.com/", download).await?;
+//! assert_eq!(again.origin(), &Origin::L1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Tables of an embedded store are made as it is opened. Elsewhere [`provision`] plans them and brings them into
+//! the shape a schema asks for.
+//!
+//! # The schemas of the examples
+//!
+//! `examples/library.larder`
+//!
+//! ```text
+#![doc = include_str!("../examples/library.larder")]
+//! ```
+//!
+//! `examples/pages.larder`
+//!
+//! ```text
+#![doc = include_str!("../examples/pages.larder")]
+//! ```
+//!
+//! `examples/shops.larder`
+//!
+//! ```text
+#![doc = include_str!("../examples/shops.larder")]
 //! ```
 
 pub mod price;

@@ -41,6 +41,20 @@ const RETRY: Retry = Retry { attempts: u32::MAX, backoff_millis: (60_000, 3_600_
 
 impl<R: Record> Shelf<R> {
     /// A lifecycle of the entity, by its name.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// // By its name; `shops.crawl()` is the typed one.
+    /// let crawl = shops.shops().lifecycle("crawl").expect("the schema has it");
+    /// assert_eq!(crawl.due("DE").await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lifecycle(&self, name: &str) -> Option<Lifecycle<R>> {
         Track::of(&self.core, name).map(|track| Lifecycle { track, record: PhantomData })
     }
@@ -49,47 +63,24 @@ impl<R: Record> Shelf<R> {
 /// One lifecycle of one entity. Clones are the same lifecycle.
 ///
 /// ```
+/// # larder::schema!("examples/shops.larder");
+/// # use shops::{NewShop, Shops};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let shops = Shops::open(larder::Store::memory().await).await?;
+/// # shops.shops().create(NewShop::new("a.de")).await?;
 /// use std::time::Duration;
-/// use larder::{Address, Fields, Store, System};
-/// # use larder_schema::{Environment, NoFiles, Schema};
 ///
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// # let text = r#"
-/// # system shops
-/// # table data {
-/// #   key  domain
-/// #   index ByCrawl as by_crawl  country / crawled
-/// #   entity Shop {
-/// #     domain:     string nonempty
-/// #     country:    string nonempty
-/// #     crawled_at: instant?
-/// #     lifecycle crawl in crawled {
-/// #       state never     "NEVER#"
-/// #       state progress  "PROGRESS#{crawled_at}"  lease 2h
-/// #       state done      "DONE#{crawled_at}"      due 2d
-/// #       begin:   never | done -> progress  set crawled_at = now
-/// #       finish:  progress -> done          set crawled_at = now
-/// #     }
-/// #   }
-/// # }
-/// # "#;
-/// # let schema = Schema::load("shops.larder", text, &mut NoFiles, &Environment::new()).schema.expect("it is right");
-/// let system = System::open(schema, Store::open(&Address::Memory).await?).await?;
-/// let shops = system.entries("Shop").expect("it is declared");
-/// shops.create(Fields::from([("domain".into(), "a.de".into()), ("country".into(), "DE".into())])).await?;
-///
-/// let crawl = shops.lifecycle("crawl").expect("it is declared");
-/// let mut due = crawl.claim("DE").older_than(Duration::from_secs(86_400)).take(10).await?;
+/// let mut due = shops.crawl().claim("DE").older_than(Duration::from_secs(86_400)).take(10).await?;
 /// while let Some(lease) = due.next().await? {
 ///     match lease.work(async { Ok::<(), std::io::Error>(()) }).await? {
 ///         Ok(()) => drop(lease.finish().await?),
 ///         Err(error) => lease.retry(error).await?,
 ///     }
 /// }
-/// assert!(crawl.due("DE").await?.is_empty());
-/// # Ok::<(), larder::Error>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// assert!(shops.crawl().due("DE").await?.is_empty());
+/// # Ok(())
+/// # }
 /// ```
 pub struct Lifecycle<R> {
     track: Track,
@@ -110,18 +101,63 @@ impl<R> fmt::Debug for Lifecycle<R> {
 
 impl<R: Record> Lifecycle<R> {
     /// Makes a transition. `params` are the fields that the schema leaves to the caller.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// use larder::Fields;
+    ///
+    /// let why = Fields::from([("reason".to_owned(), "it is bankrupt".into())]);
+    /// let shop = shops.crawl().run("a.de", "close", why).await?;
+    /// assert_eq!(shop.kept().state("crawl"), Some("closed"));
+    /// let again = shops.crawl().run("a.de", "close", Fields::new()).await;
+    /// assert!(matches!(again, Err(larder::Error::State { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run(&self, key: impl Into<R::Key>, transition: &str, params: Fields) -> Result<R, Error> {
         let item = self.track.run(&self.key(key)?, transition, params).await?;
         self.read(&item)
     }
 
     /// The state a record is in now, as the store has it.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let standing = shops.crawl().standing("a.de").await?.expect("it was just made");
+    /// assert_eq!((standing.state.as_str(), standing.attempts), ("never", 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn standing(&self, key: impl Into<R::Key>) -> Result<Option<Standing<R>>, Error> {
         let item = self.track.core.load(&self.key(key)?, true).await?;
         item.and_then(|item| self.track.stand(&item)).transpose()
     }
 
     /// The state that a record which was read is in by now; [`Kept::state`] is the one it was read in.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// let shop = shops.shops().create(NewShop::new("a.de")).await?;
+    /// let _lease = shops.crawl().hold("a.de").await?;
+    /// assert_eq!(shop.kept().state("crawl"), Some("never"));
+    /// assert_eq!(shops.crawl().state_of(&shop).await?.as_deref(), Some("progress"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn state_of(&self, record: &impl Draft<R>) -> Result<Option<String>, Error> {
         let Some(kept) = record.kept() else { return Ok(None) };
         let item = self.track.core.load(&kept.key, true).await?;
@@ -130,31 +166,118 @@ impl<R: Record> Lifecycle<R> {
 
     /// Takes what is due in one group, such as a country: what the index that holds the state is parted by.
     /// `()` where the state itself is what an index is parted by.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let mut due = shops.crawl().claim("DE").await?;
+    /// assert_eq!(due.next().await?.expect("one is due").domain, "a.de");
+    /// assert!(due.next().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn claim(&self, group: impl Into<Group>) -> Claim<R> {
         Claim::new(self.track.clone(), group.into())
     }
 
     /// Takes one record, due or not, unless somebody else holds it.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// assert_eq!((lease.fence(), lease.attempts()), (1, 1));
+    /// assert!(shops.crawl().hold("a.de").await.is_err(), "somebody has it");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn hold(&self, key: impl Into<R::Key>) -> Result<Lease<R>, Error> {
         claim::hold(&self.track, &self.key(key)?).await
     }
 
     /// What a claim would take, in that order, apart from leases that ran out: those are [stuck](Self::stuck).
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// assert_eq!(shops.crawl().due("DE").limit(5).await?[0].domain, "a.de");
+    /// assert!(shops.crawl().due("FR").await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn due(&self, group: impl Into<Group>) -> Listing<R> {
         Listing::due(self.track.clone(), group.into())
     }
 
     /// Leases that ran out: their workers died, or tried as often as the schema allows.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// # use std::time::Duration;
+    /// drop(shops.crawl().hold("a.de").await?); // its worker died
+    /// shops.store().clock().advance(Duration::from_secs(3 * 60 * 60)); // a lease lasts two hours
+    /// assert_eq!(shops.crawl().stuck("DE").await?[0].domain, "a.de");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stuck(&self, group: impl Into<Group>) -> Listing<R> {
         Listing::stuck(self.track.clone(), group.into())
     }
 
     /// Records in a state, in the order of the index.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// use shops::CrawlState;
+    ///
+    /// let never = shops.crawl().in_state(CrawlState::Never).group("DE").await?;
+    /// assert_eq!(never.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn in_state(&self, state: &str) -> Listing<R> {
         Listing::in_state(self.track.clone(), state)
     }
 
     /// Gives back what is stuck: it is due again, and counts as not tried. A lease that lives is left alone.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// # use std::time::Duration;
+    /// drop(shops.crawl().hold("a.de").await?); // its worker died
+    /// shops.store().clock().advance(Duration::from_secs(3 * 60 * 60)); // a lease lasts two hours
+    /// let shop = shops.crawl().release("a.de").await?;
+    /// assert_eq!(shop.kept().state("crawl"), Some("never"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(&self, key: impl Into<R::Key>) -> Result<R, Error> {
         let item = self.track.release(&self.key(key)?).await?;
         self.read(&item)
@@ -171,6 +294,23 @@ impl<R: Record> Lifecycle<R> {
 
 impl Kept {
     /// Makes a transition of the record that was read.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// use larder::Fields;
+    /// use shops::Shop;
+    ///
+    /// let shop = shops.shops().create(NewShop::new("a.de")).await?;
+    /// let why = Fields::from([("reason".to_owned(), "it is bankrupt".into())]);
+    /// let shop: Shop = shop.kept().run("crawl", "close", why).await?; // what `shop.close("…")` rests on
+    /// assert_eq!(shop.reason.as_deref(), Some("it is bankrupt"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<R: Record>(
         &self,
         lifecycle: &str,
@@ -186,9 +326,27 @@ impl Kept {
 }
 
 /// A record with the state it is in.
+///
+/// ```
+/// # larder::schema!("examples/shops.larder");
+/// # use shops::{NewShop, Shops};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let shops = Shops::open(larder::Store::memory().await).await?;
+/// # shops.shops().create(NewShop::new("a.de")).await?;
+/// # let lease = shops.crawl().claim("DE").owner("worker 1").await?.next().await?.expect("one is due");
+/// let standing = shops.crawl().standing("a.de").await?.expect("it is there");
+/// assert_eq!((standing.state.as_str(), standing.fence, standing.exhausted), ("progress", 1, false));
+/// assert!(standing.owner.as_deref().is_some_and(|owner| owner.starts_with("worker 1")));
+/// assert_eq!(standing.domain, "a.de"); // it is the record too
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing<R> {
+    /// The record itself.
     pub record: R,
+    /// The state, by its name in the schema.
     pub state: String,
     /// The moment in the state as it is written, if there is one.
     pub since: Option<Timestamp>,
@@ -213,6 +371,15 @@ impl<R> std::ops::Deref for Standing<R> {
 }
 
 /// A partition of the index that holds a state, spoken in fields: `"DE"`, not `COUNTRY#DE`.
+///
+/// ```
+/// use larder::{Group, Value};
+///
+/// assert_eq!(Group::from("DE"), Group::of([Value::from("DE")]));
+/// assert_eq!(Group::from(()), Group::of([]));
+/// let both = Group::of([Value::from("DE"), Value::from(7)]);
+/// assert_ne!(both, Group::from("DE"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group(Vec<Value>);
 

@@ -56,6 +56,14 @@ pub(crate) fn may_split(core: &Core) -> bool {
     oversize.first == OversizeStep::Split || oversize.otherwise == Some(OversizeStep::Split)
 }
 
+/// Whether some of such an item's attributes may be elsewhere than in its head.
+pub(crate) fn may_pack(core: &Core) -> bool {
+    let policy = &core.entity().policy;
+    let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
+    policy.compress_over.is_some()
+        || steps.iter().flatten().any(|step| matches!(step, OversizeStep::Split | OversizeStep::Compress))
+}
+
 /// Writes an item that is too large as it is, and gives back the head that was there before.
 pub(crate) async fn put(
     core: &Core,
@@ -271,7 +279,8 @@ pub(crate) async fn write_chunks(core: &Core, prepared: &Prepared) -> Result<(),
     });
     let written: Result<Vec<_>, store::Error> = writes.buffer_unordered(WRITES_AT_ONCE).try_collect().await;
     if let Err(error) = written {
-        discard(core, prepared, &error).await;
+        // Also after a lost answer: the head was not sent.
+        remove_chunks(core, prepared).await;
         return Err(error);
     }
     Ok(())
@@ -279,9 +288,12 @@ pub(crate) async fn write_chunks(core: &Core, prepared: &Prepared) -> Result<(),
 
 /// Removes chunks whose head was not written. A head that may have been written keeps them.
 pub(crate) async fn discard(core: &Core, prepared: &Prepared, error: &store::Error) {
-    if prepared.chunks.is_empty() || matches!(error, store::Error::Unanswered { .. }) {
-        return;
+    if !matches!(error, store::Error::Unanswered { .. }) {
+        remove_chunks(core, prepared).await;
     }
+}
+
+async fn remove_chunks(core: &Core, prepared: &Prepared) {
     let chunks = prepared.chunks.iter().map(|chunk| BatchWrite::Delete(core.key_of(chunk))).collect();
     for failed in batch::write(core, chunks).await.into_iter().filter_map(Result::err) {
         tracing::warn!(entity = core.name(), error = %failed, "a chunk without a head could not be removed");
@@ -375,6 +387,11 @@ pub(crate) fn guard(item: &Item) -> Option<Condition> {
         comparator: Comparator::Equal,
         right: Operand::Value(parts.get("version")?.clone()),
     })
+}
+
+/// The condition that an item which was read is still kept as it was: in these parts, or in none.
+pub(crate) fn same_parts(core: &Core, item: &Item) -> Option<Condition> {
+    guard(item).or_else(|| may_pack(core).then(|| Condition::NotExists(Path::attribute(PARTS))))
 }
 
 /// An item without what says how it is kept.

@@ -15,9 +15,16 @@ pub const WRITE_UNITS_MILLION: f64 = 0.625;
 pub const STORED_GIGABYTE_MONTH: f64 = 0.25;
 
 /// Capacity units.
+///
+/// ```
+/// let units = larder::price::Units { read: 36_600.0, write: 31.0 };
+/// assert_eq!(units.to_string(), "36,600 read units, 31 write units, $0.004594");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Units {
+    /// To read.
     pub read: f64,
+    /// To write or delete.
     pub write: f64,
 }
 
@@ -48,12 +55,22 @@ impl fmt::Display for Units {
 }
 
 /// Units to read so many bytes in one request.
+///
+/// ```
+/// use larder::price::read_units;
+///
+/// assert_eq!((read_units(5_000, true), read_units(5_000, false)), (2.0, 1.0)); // 4 KB a unit
+/// ```
 pub fn read_units(bytes: u64, consistent: bool) -> f64 {
     let units = bytes.div_ceil(READ_UNIT_BYTES as u64).max(1) as f64;
     if consistent { units } else { units / 2.0 }
 }
 
 /// Units to write or delete an item of so many bytes.
+///
+/// ```
+/// assert_eq!(larder::price::write_units(5_000), 5.0); // 1 KB a unit
+/// ```
 pub fn write_units(bytes: u64) -> f64 {
     bytes.div_ceil(WRITE_UNIT_BYTES as u64).max(1) as f64
 }

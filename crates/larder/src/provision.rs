@@ -12,6 +12,24 @@
 //!   the next: cut off anywhere and run again, the end is the same.
 //! - Nothing is destroyed without its name among the [`Permissions`]; what is to be retained, not even then.
 //! - What the store cannot do is in the plan, and is no failure.
+//!
+//! ```
+//! use larder::provision::{self, Desired, Permissions, Silent};
+//! use larder::{Environment, Store};
+//!
+//! larder::schema!("examples/library.larder");
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let desired = [Desired::of(library::schema(), &Environment::new()).expect("there are no params")];
+//! let store = Store::memory().await;
+//! let plan = provision::plan(&desired, &store).await?;
+//! println!("{plan}");
+//! provision::apply(&plan, &store, &Permissions::default(), &mut Silent).await?;
+//! assert!(provision::plan(&desired, &store).await?.is_settled());
+//! # Ok(())
+//! # }
+//! ```
 
 mod compare;
 mod show;
@@ -35,13 +53,25 @@ const RETAIN: &str = "retain";
 const BUSY_TRIES_MAX: u32 = 200;
 
 /// What one schema asks for in one environment.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::Environment;
+/// use larder::provision::Desired;
+///
+/// let desired = Desired::of(library::schema(), &Environment::new()).expect("there are no params");
+/// assert_eq!((desired.system.as_str(), desired.setups.len()), ("library", 1));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
+    /// The name of the schema's system.
     pub system: String,
+    /// Its tables.
     pub setups: Vec<TableSetup>,
 }
 
 impl Desired {
+    /// What the schema asks for. Everything that is wrong with the environment is told.
     pub fn of(schema: &Schema, environment: &Environment) -> Result<Self, Vec<EnvironmentError>> {
         Ok(Self { system: schema.system.clone(), setups: schema.tables(environment)? })
     }
@@ -60,6 +90,22 @@ impl Desired {
 }
 
 /// What would be done, and what would not.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::plan;
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// assert_eq!((plan.is_settled(), plan.tables.len()), (false, 1));
+/// assert_eq!(plan.summary(), "Tables: 1 to create.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Where, as a person would say it.
@@ -70,6 +116,22 @@ pub struct Plan {
     desired: Vec<Desired>,
 }
 
+/// What becomes of one table.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Verdict, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// assert_eq!((plan.tables[0].name.as_str(), plan.tables[0].verdict), ("library", Verdict::Create));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TablePlan {
     pub name: TableName,
@@ -81,6 +143,10 @@ pub struct TablePlan {
 }
 
 /// What becomes of a table.
+///
+/// ```
+/// assert_eq!(larder::provision::Verdict::CannotChange.name(), "cannot_change");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Create,
@@ -95,6 +161,24 @@ pub enum Verdict {
 }
 
 /// One difference between what is and what should be.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Mark, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// for (table, line) in plan.lines(Mark::Create) {
+///     println!("{} {} of {}", line.mark.sign(), line.what, table.name);
+/// }
+/// assert!(plan.tables[0].lines.iter().all(|line| line.word.is_none()), "nothing would be destroyed");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub mark: Mark,
@@ -108,6 +192,13 @@ pub struct Line {
     pub steps: Vec<Step>,
 }
 
+/// What kind of difference it is.
+///
+/// ```
+/// use larder::provision::Mark;
+///
+/// assert_eq!((Mark::Create.sign(), Mark::Create.name()), ('+', "create"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Create,
@@ -120,6 +211,22 @@ pub enum Mark {
 }
 
 /// One request to the store.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Permissions, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// let steps = plan.steps(&Permissions::default());
+/// assert_eq!(steps[0].1.to_string(), "create the table");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     CreateTable(Box<TableDefinition>),
@@ -161,6 +268,7 @@ impl Plan {
         self.tables.iter().any(|table| table.busy.is_some())
     }
 
+    /// The differences of one kind, each with its table.
     pub fn lines(&self, mark: Mark) -> impl Iterator<Item = (&TablePlan, &Line)> {
         let lines = self.tables.iter().flat_map(|table| table.lines.iter().map(move |line| (table, line)));
         lines.filter(move |(_, line)| line.mark == mark)
@@ -185,16 +293,39 @@ impl Plan {
 }
 
 /// What may be destroyed: a table by its name, a part of a table by `TABLE/PART`.
+///
+/// ```
+/// use larder::provision::Permissions;
+///
+/// let permissions = Permissions(["library/by_author".to_owned()].into());
+/// assert!(permissions.allows("library/by_author") && !permissions.allows("library"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions(pub BTreeSet<String>);
 
 impl Permissions {
+    /// Whether this may be destroyed.
     pub fn allows(&self, word: &str) -> bool {
         self.0.contains(word)
     }
 }
 
 /// Looks at the store and says what would be done. Changes nothing.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::plan;
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// println!("{}", plan(&desired, &store).await?);
+/// assert!(store.list_tables().await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 pub async fn plan(desired: &[Desired], store: &Store) -> Result<Plan, Error> {
     let mut tables = Vec::new();
     for system in desired {
@@ -252,6 +383,7 @@ fn is_left_over(desired: &[Desired], tags: &Tags) -> bool {
 }
 
 /// What happens while a plan is applied.
+/// See [`Watch`] for how they are taken.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     Started { at: usize, of: usize, table: &'a TableName, step: &'a Step },
@@ -261,15 +393,61 @@ pub enum Event<'a> {
 }
 
 /// Sees what happens, and may stop it between two steps.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Event, Permissions, Watch, apply, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// #[derive(Default)]
+/// struct Log(Vec<String>);
+///
+/// impl Watch for Log {
+///     fn event(&mut self, event: Event<'_>) {
+///         if let Event::Done { table, step } = event {
+///             self.0.push(format!("{table}: {step}"));
+///         }
+///     }
+/// }
+///
+/// let mut log = Log::default();
+/// let plan = plan(&desired, &store).await?;
+/// apply(&plan, &store, &Permissions::default(), &mut log).await?;
+/// assert_eq!(log.0[0], "library: create the table");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Watch: Send {
+    /// Told before and after each step, and while a table is waited for.
     fn event(&mut self, event: Event<'_>);
 
+    /// Whether to leave it at the last step.
     fn stop(&self) -> bool {
         false
     }
 }
 
 /// Looks away.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Permissions, Silent, apply, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// apply(&plan, &store, &Permissions::default(), &mut Silent).await?;
+/// assert!(!store.list_tables().await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 
@@ -278,6 +456,23 @@ impl Watch for Silent {
 }
 
 /// What came of a plan.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Permissions, Silent, apply, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// let applied = apply(&plan, &store, &Permissions::default(), &mut Silent).await?;
+/// assert_eq!(applied.done[0].1.to_string(), "create the table");
+/// assert!(applied.ignored.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Applied {
     pub done: Vec<(TableName, Step)>,
@@ -293,6 +488,23 @@ pub struct Applied {
 ///
 /// Dropped half-way it leaves the store as the last request left it. What differs by now from what the plan
 /// showed is left to the next plan.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::provision::{Permissions, Silent, apply, plan};
+/// # use larder::provision::Desired;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+/// # let store = larder::Store::memory().await;
+/// let plan = plan(&desired, &store).await?;
+/// let applied = apply(&plan, &store, &Permissions::default(), &mut Silent).await?;
+/// assert!(applied.after.is_settled() && !applied.stopped);
+/// assert_eq!(store.list_tables().await?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 pub async fn apply(
     plan: &Plan,
     store: &Store,

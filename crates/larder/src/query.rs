@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use larder_engine::ops::{self, ReturnCapacity};
-use larder_expr::{KeyCondition, KeyTest, Projection, SortTest};
+use larder_expr::{Comparator, Condition, KeyCondition, KeyTest, Operand, Projection, SortTest};
 use larder_model::{AttributeValue, IndexName, Item, Path};
 use larder_schema::schema::{self, Consistency, Index};
 use larder_schema::{Access, BuildError, Fields, SortKey, Value};
@@ -37,34 +37,22 @@ const LAST_CHARACTER: char = char::MAX;
 /// A query that has not been sent. `V` is what it gives, `S` what its sort key holds.
 ///
 /// ```
-/// # use larder::{Fields, Schema, Store, System};
-/// # use larder_schema::{Environment, NoFiles};
-/// # let text = r#"
-/// # system shops
-/// # table shops {
-/// #   key  domain
-/// #   index ByCountry as by_country  shop_country / domain
-/// #   entity Shop {
-/// #     domain:        string nonempty
-/// #     input country: string? match /[A-Z]{2}/
-/// #     shop_country = "COUNTRY#{country}"
-/// #   }
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+/// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
 /// # }
-/// # "#;
-/// # let schema = Schema::load("shops.larder", text, &mut NoFiles, &Environment::new()).schema.unwrap();
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// let system = System::open(schema, Store::memory().await).await?;
-/// let shops = system.entries("Shop").expect("it is declared");
-/// for domain in ["a.de", "b.de", "c.de"] {
-///     shops.put(Fields::from([("domain".to_owned(), domain.into()), ("country".to_owned(), "DE".into())])).await?;
-/// }
-/// let page = shops.index("by_country", ["DE"]).newest_first().limit(2).page().await?;
-/// assert_eq!(page.items[0].fields["domain"], "c.de".into());
-/// let rest = shops.index("by_country", ["DE"]).newest_first().start_at(page.cursor.as_deref().unwrap()).all().await?;
-/// assert_eq!(rest.len(), 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let books = library.books();
+/// let page = books.by_author("Austen").newest_first().limit(2).page().await?;
+/// assert_eq!((page.items[0].year, page.items[1].year), (Some(1815), Some(1813)));
+/// let cursor = page.cursor.expect("there is one more");
+/// let rest = books.by_author("Austen").newest_first().start_at(cursor).all().await?;
+/// assert_eq!(rest[0].year, Some(1811));
+/// # Ok(())
+/// # }
 /// ```
 #[must_use = "a query is sent by `page`, `all`, `stream` or `count`"]
 pub struct Query<V, S = Value> {
@@ -75,8 +63,24 @@ pub struct Query<V, S = Value> {
 }
 
 /// Some of the records, in order.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+/// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+/// # }
+/// let page = library.books().by_author("Austen").page().await?;
+/// assert_eq!((page.items.len(), page.cursor), (3, None));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<V> {
+    /// The records.
     pub items: Vec<V>,
     /// Where the next page begins, if there may be one. It can be given to a client.
     pub cursor: Option<String>,
@@ -106,21 +110,84 @@ enum Range {
 
 impl<R: Record> Shelf<R> {
     /// Asks an index, by its name in the schema, for a partition: one value for each field it needs, in order.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// // By the names of the schema; `by_author` is a method of the typed handle.
+    /// let books = library.entries("Book").expect("the schema has it");
+    /// assert_eq!(books.index("by_author", ["Austen"]).count().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn index<P: Into<Value>>(&self, index: &str, partition: impl IntoIterator<Item = P>) -> Query<R> {
         Query::new(self, Some(index), partition.into_iter().map(Into::into).collect())
     }
 
     /// Asks an index with the fields of its partition by name.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// let books = library.entries("Book").expect("the schema has it");
+    /// let author = larder::Fields::from([("author".to_owned(), "Austen".into())]);
+    /// assert_eq!(books.index_by("by_author", author).all().await?[0].fields["year"], 1811.into());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn index_by(&self, index: &str, partition: Fields) -> Query<R> {
         Query::named(self, Some(index), partition)
     }
 
     /// Asks the table itself for a partition, such as the pages of one shop.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewLoan};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for _ in 0..3 {
+    /// #     library.loans().create(NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() }).await?;
+    /// # }
+    /// let loans = library.loans().within("1").newest_first().limit(2).all().await?;
+    /// assert_eq!((loans[0].number, loans[1].number), (3, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn within<P: Into<Value>>(&self, partition: impl IntoIterator<Item = P>) -> Query<R> {
         Query::new(self, None, partition.into_iter().map(Into::into).collect())
     }
 
     /// Asks the table itself with the fields of a partition by name.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewLoan};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for _ in 0..3 {
+    /// #     library.loans().create(NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() }).await?;
+    /// # }
+    /// let loans = library.entries("Loan").expect("the schema has it");
+    /// let book = larder::Fields::from([("isbn".to_owned(), "1".into())]);
+    /// assert_eq!(loans.within_by(book).count().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn within_by(&self, partition: Fields) -> Query<R> {
         Query::named(self, None, partition)
     }
@@ -209,6 +276,21 @@ impl Core {
 
 impl<V: View, S: FieldType> Query<V, S> {
     /// Only what has this sort key.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// let books = library.books().by_author("Austen").at(1813).all().await?;
+    /// assert_eq!((books.len(), books[0].isbn.as_str()), (1, "2"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn at(self, value: impl Into<S>) -> Self {
         let value = value.into().to_value();
         self.with(|core, asked| {
@@ -218,6 +300,20 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// What has this sort key or a later one.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// assert_eq!(library.books().by_author("Austen").from(1813).count().await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from(self, value: impl Into<S>) -> Self {
         let value = value.into().to_value();
         self.with(|core, asked| {
@@ -231,6 +327,20 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// What has this sort key or an earlier one.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// assert_eq!(library.books().by_author("Austen").until(1811).count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn until(self, value: impl Into<S>) -> Self {
         let value = value.into().to_value();
         self.with(|core, asked| {
@@ -244,11 +354,40 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// What has a sort key from the first to the second, both included.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// assert_eq!(library.books().by_author("Austen").between(1811, 1813).count().await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn between(self, low: impl Into<S>, high: impl Into<S>) -> Self {
         self.from(low).until(high)
     }
 
     /// What has a sort key that begins with a text.
+    ///
+    /// ```
+    /// # larder::schema!("examples/notes.larder");
+    /// # use notes::{NewNote, Notes};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let notes = Notes::open(larder::Store::memory().await).await?;
+    /// for title in ["milk", "mint", "salt"] {
+    ///     let note = NewNote { owner: "ada".into(), title: title.into(), text: String::new(), views: None };
+    ///     notes.notes().create(note).await?;
+    /// }
+    /// assert_eq!(notes.notes().within("ada").begins_with("mi").count().await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn begins_with(self, text: impl AsRef<str>) -> Self {
         self.with(|_, asked| {
             let beginning = asked.sort.as_ref().and_then(|sort| sort.beginning(text.as_ref()));
@@ -284,6 +423,27 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// After the last record of an earlier page.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// let books = library.books();
+    /// let (mut seen, mut query) = (0, books.by_author("Austen").limit(1));
+    /// while let page = query.page().await? {
+    ///     seen += page.items.len();
+    ///     let Some(cursor) = page.cursor else { break };
+    ///     query = books.by_author("Austen").limit(1).start_at(cursor);
+    /// }
+    /// assert_eq!(seen, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_at(self, cursor: impl AsRef<str>) -> Self {
         self.with(|core, asked| {
             asked.start = Some(cursor::read(core, asked, cursor.as_ref())?);
@@ -292,6 +452,24 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// Also what has expired and is still stored.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewLoan};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// use std::time::Duration;
+    ///
+    /// # for _ in 0..3 {
+    /// #     library.loans().create(NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() }).await?;
+    /// # }
+    /// library.store().clock().advance(Duration::from_secs(15 * 24 * 60 * 60)); // a loan lasts 14 days
+    /// assert_eq!(library.loans().within("1").count().await?, 0);
+    /// assert_eq!(library.loans().within("1").even_expired().count().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn even_expired(self) -> Self {
         self.with(|_, asked| {
             asked.even_expired = true;
@@ -300,6 +478,21 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// Sees every write that was answered before. An index cannot.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewLoan};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for _ in 0..3 {
+    /// #     library.loans().create(NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() }).await?;
+    /// # }
+    /// assert_eq!(library.loans().within("1").consistent().count().await?, 3);
+    /// assert!(library.books().by_author("Austen").consistent().all().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn consistent(self) -> Self {
         self.with(|core, asked| match asked.index(core) {
             None => {
@@ -315,7 +508,7 @@ impl<V: View, S: FieldType> Query<V, S> {
 
     /// The first records, up to the limit; without one, what the store gives at once.
     pub async fn page(self) -> Result<Page<V>, Error> {
-        let (core, asked) = (self.core, self.asked?);
+        let (core, asked) = (self.core, self.asked?.ready()?);
         let now = core.unix_now();
         let (items, next) = asked.next(&core, asked.start.clone(), asked.limit).await?;
         let items = items.iter().map(|item| shelf::read(&core, item, now)).collect::<Result<_, Error>>()?;
@@ -324,15 +517,36 @@ impl<V: View, S: FieldType> Query<V, S> {
 
     /// All records, up to the limit.
     pub async fn all(self) -> Result<Vec<V>, Error> {
-        let (core, asked) = (self.core, self.asked?);
+        let (core, asked) = (self.core, self.asked?.ready()?);
         let now = core.unix_now();
         let items = asked.all(&core).await?;
         items.iter().map(|item| shelf::read(&core, item, now)).collect()
     }
 
     /// All records, up to the limit, read as they are taken. It ends after an error.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// use futures_util::TryStreamExt as _;
+    ///
+    /// # for (isbn, year) in [("1", 1811), ("2", 1813), ("3", 1815)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(year), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// let mut books = std::pin::pin!(library.books().by_author("Austen").stream());
+    /// let mut years = Vec::new();
+    /// while let Some(book) = books.try_next().await? {
+    ///     years.extend(book.year);
+    /// }
+    /// assert_eq!(years, [1811, 1813, 1815]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stream(self) -> impl Stream<Item = Result<V, Error>> + Send {
-        let state = match self.asked {
+        let state = match self.asked.and_then(Asked::ready) {
             Ok(asked) => Ok(Reading {
                 start: asked.start.clone(),
                 left: asked.limit,
@@ -355,7 +569,7 @@ impl<V: View, S: FieldType> Query<V, S> {
 
     /// How many records there are, up to the limit. It reads as much as [`Query::all`] does, and transfers less.
     pub async fn count(self) -> Result<usize, Error> {
-        let (core, asked) = (self.core, self.asked?);
+        let (core, asked) = (self.core, self.asked?.ready()?);
         let mut start = asked.start.clone();
         let mut count = 0;
         loop {
@@ -371,6 +585,19 @@ impl<V: View, S: FieldType> Query<V, S> {
     }
 
     /// What would be asked and what that would cost, without asking.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let explained = library.books().by_author("Austen").from(1813).explain()?;
+    /// assert!(explained.keys.starts_with(r#"author = "Austen" AND year >="#));
+    /// println!("{explained}"); // with what it costs, and the request
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn explain(&self) -> Result<Explanation, Error> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         Ok(explain::explain(&self.core, asked))
@@ -414,6 +641,17 @@ impl Asked {
             limit: None,
             start: None,
             even_expired: false,
+        }
+    }
+
+    /// A cursor of the same partition may lie outside the range, which is known only now.
+    fn ready(self) -> Result<Self, Error> {
+        let test = self.sort.as_ref().and_then(|sort| Some((sort, self.sort_test(&sort.prefix)?)));
+        match (&self.start, test) {
+            (Some(start), Some((sort, test))) if !lies_within(start, &sort.attribute, &test) => {
+                Err(Error::Cursor { cause: "it is outside the range" })
+            }
+            _ => Ok(self),
         }
     }
 
@@ -469,7 +707,7 @@ impl Asked {
                 break;
             }
             // What is left out is often followed by more of its kind.
-            ask = ask.map(|ask| (ask * 2).min(READ_AT_ONCE_MAX.max(ask)));
+            ask = ask.map(|ask| ask.saturating_mul(2).min(READ_AT_ONCE_MAX.max(ask)));
         }
         if let Some(most) = most
             && found.len() > most
@@ -620,6 +858,27 @@ impl Core {
         !batch::is_mark(item)
             && self.schema.entity_of(self.table(), item).is_some_and(|entity| entity.name == self.name())
     }
+}
+
+fn lies_within(position: &Item, attribute: &str, test: &SortTest) -> bool {
+    let value = Operand::Path(Path::attribute(attribute));
+    let compare = |value: Operand, comparator: Comparator, right: AttributeValue| Condition::Compare {
+        left: value,
+        comparator,
+        right: Operand::Value(right),
+    };
+    let condition = match test.clone() {
+        SortTest::Equal(right) => compare(value, Comparator::Equal, right),
+        SortTest::Less(right) => compare(value, Comparator::Less, right),
+        SortTest::LessOrEqual(right) => compare(value, Comparator::LessOrEqual, right),
+        SortTest::Greater(right) => compare(value, Comparator::Greater, right),
+        SortTest::GreaterOrEqual(right) => compare(value, Comparator::GreaterOrEqual, right),
+        SortTest::Between(low, high) => {
+            Condition::Between { value, low: Operand::Value(low), high: Operand::Value(high) }
+        }
+        SortTest::BeginsWith(prefix) => Condition::BeginsWith { value, prefix: Operand::Value(prefix) },
+    };
+    condition.holds(Some(position)).unwrap_or(false)
 }
 
 impl<V, S> Clone for Query<V, S> {

@@ -13,6 +13,7 @@ mod update;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_engine::ops::{
     BatchGetEcho, BatchGetItem, BatchGetTable, DeleteItem, GetItem, PutItem, ReturnCapacity, ReturnValues,
@@ -25,7 +26,7 @@ use larder_schema::{Expr, Fields, Type, Value};
 
 use crate::entity::{Core, VERSION, and};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
-use crate::{Error, lifecycle, oversize, store};
+use crate::{Error, batch, lifecycle, oversize, store};
 
 pub use update::Update;
 pub(crate) use update::{Changes, Planned, Refused};
@@ -37,6 +38,20 @@ const PROBED_AT_ONCE: i64 = 100;
 
 impl<R: Record> Shelf<R> {
     /// Writes a record that is not there yet. A `sequence` that is not given takes the first free number.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// let book = books.create(NewBook::new("1")).await?;
+    /// assert_eq!((book.title.as_str(), book.copies), ("Untitled", 1));
+    /// assert!(matches!(books.create(NewBook::new("1")).await, Err(larder::Error::Exists { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn create(&self, draft: impl Draft<R>) -> Result<R, Error> {
         let item = self.core.create(draft.into_fields()).await?;
         shelf::read(&self.core, &item, self.core.unix_now())
@@ -45,6 +60,22 @@ impl<R: Record> Shelf<R> {
     /// Writes a record, there or not, and says whether that changed anything.
     ///
     /// A record that was read does not overwrite a newer version, where the schema says `versions on`.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// let mut mine = books.put(NewBook::new("1")).await?.into_record();
+    /// let theirs = mine.clone();
+    /// mine.place = Some("A3".to_owned());
+    /// assert!(books.put(mine).await?.changed());
+    /// assert!(matches!(books.put(theirs).await, Err(larder::Error::Conflict { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn put(&self, draft: impl Draft<R>) -> Result<Put<R>, Error> {
         let version = draft.kept().and_then(|kept| kept.version);
         let (item, changed) = self.core.put(draft.into_fields(), version).await?;
@@ -52,11 +83,40 @@ impl<R: Record> Shelf<R> {
     }
 
     /// Changes some fields of a record that is there.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// books.create(NewBook::new("1")).await?;
+    /// let book = books.update("1").title("Emma").add_copies(2).append_topics(vec!["love".to_owned()]).await?;
+    /// assert_eq!((book.title.as_str(), book.copies), ("Emma", 3));
+    /// assert!(matches!(books.update("2").title("Persuasion").await, Err(larder::Error::Missing { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update(&self, key: impl Into<R::Key>) -> Update<R> {
         Update::new(Arc::clone(&self.core), self.core.key(&key.into().into_fields()))
     }
 
     /// Removes a record, and gives it back if it was there.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// books.create(NewBook::new("1")).await?;
+    /// assert_eq!(books.delete("1").await?.map(|book| book.isbn).as_deref(), Some("1"));
+    /// assert!(books.delete("1").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn delete(&self, key: impl Into<R::Key>) -> Result<Option<R>, Error> {
         let old = self.core.delete(&self.core.key(&key.into().into_fields())?, None).await?;
         let now = self.core.unix_now();
@@ -65,6 +125,20 @@ impl<R: Record> Shelf<R> {
     }
 
     /// The number that `create` would take, unless somebody else takes it first.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewLoan};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let loans = library.loans();
+    /// let loan = NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() };
+    /// assert_eq!(loans.create(loan.clone()).await?.number, 1);
+    /// assert_eq!(loans.next_sequence(loan).await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next_sequence(&self, draft: impl Draft<R>) -> Result<i64, Error> {
         let fields = draft.into_fields();
         let (name, range) = self.core.sequence().ok_or_else(|| {
@@ -75,6 +149,20 @@ impl<R: Record> Shelf<R> {
 }
 
 /// What a put wrote.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let put = library.books().put(NewBook::new("1")).await?;
+/// assert!(put.changed());
+/// assert_eq!(put.title, "Untitled");
+/// assert!(!library.books().put(put.into_record()).await?.changed());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Put<R> {
     record: R,
@@ -87,6 +175,7 @@ impl<R> Put<R> {
         self.changed
     }
 
+    /// The record as it is kept now.
     pub fn into_record(self) -> R {
         self.record
     }
@@ -133,6 +222,7 @@ impl Core {
     /// Writes a whole item, and gives back the head of what was there.
     pub(crate) async fn save(&self, item: Item, condition: Option<Condition>) -> Result<Option<Item>, Error> {
         let key = self.key_of(&item);
+        let _turn = self.cache.turn(&key).await;
         let saved = self.write_whole(item, condition).await;
         self.cache.wrote(&key, saved.is_ok());
         saved
@@ -155,6 +245,18 @@ impl Core {
         }
     }
 
+    /// Writes what waits to be written behind for a key, for a write that builds on what is there.
+    pub(crate) async fn settle(&self, key: &Item) -> Result<(), Error> {
+        let Some(turn) = self.cache.turn(key).await else { return Ok(()) };
+        if let Some(item) = turn.pending() {
+            let saved = self.write_over(item).await;
+            self.cache.wrote(key, false);
+            saved?;
+            turn.settled();
+        }
+        Ok(())
+    }
+
     /// Removes an item, and gives it back as it was, whole.
     pub(crate) async fn delete(
         &self,
@@ -163,6 +265,7 @@ impl Core {
     ) -> Result<Option<Item>, Error> {
         let request =
             DeleteItem { table: self.table_name.clone(), key: key.clone(), options: options(condition) };
+        let _turn = self.cache.turn(key).await;
         let deleted = self.store.delete_item(request).await;
         self.cache.wrote(key, deleted.is_ok());
         let Some(head) = deleted? else { return Ok(None) };
@@ -191,6 +294,7 @@ impl Core {
     /// `None` when the key is taken.
     async fn create_exactly(&self, fields: Fields) -> Result<Option<Item>, Error> {
         let item = self.item(fields, self.now(), true)?;
+        self.settle(&self.key_of(&item)).await?;
         match self.save(item.clone(), Some(self.is_not_there(self.unix_now()))).await {
             Ok(_) => Ok(Some(item)),
             Err(Error::Store(store::Error::Condition { .. })) => Ok(None),
@@ -263,7 +367,13 @@ impl Core {
             consistent: true,
             echo: BatchGetEcho::default(),
         }];
-        while !tables.is_empty() {
+        for attempt in 0_u32.. {
+            if tables.is_empty() {
+                break;
+            }
+            if attempt > 0 {
+                batch::pause(attempt).await;
+            }
             let request = BatchGetItem { tables, capacity: ReturnCapacity::None };
             let (items, unprocessed) = self.store.batch_get_item(request).await?;
             let items = items.iter().flat_map(|(_, items)| items);
@@ -280,23 +390,26 @@ impl Core {
     /// Writes a record whole. The answer is its item, and whether it differs from what was there.
     pub(crate) async fn put(&self, fields: Fields, version: Option<i64>) -> Result<(Item, bool), Error> {
         let fields = self.checked(fields)?;
-        let entity = self.entity();
-        let plain = entity.lifecycles.is_empty()
-            && !entity.policy.versions
-            && !entity.fields.iter().any(|field| field.on_create);
-        if !plain {
+        if self.keeps() {
             return self.put_over(fields, version).await;
         }
         let item = self.item(fields, self.now(), true)?;
+        // What is kept in parts can be compared only while they are there.
+        let whole = match oversize::is_oversize(self, &item) {
+            true => self.load_even_expired(&self.key_of(&item), true).await?,
+            false => None,
+        };
         let old = self.save(item.clone(), None).await?;
-        let changed = old.is_none_or(|old| self.differs(&old, &item));
+        let changed = whole.or(old).is_none_or(|old| self.differs(&old, &item));
         Ok((item, changed))
     }
 
     /// Writes over what is there, keeping what has to survive.
     async fn put_over(&self, fields: Fields, version: Option<i64>) -> Result<(Item, bool), Error> {
         let key = self.key(&fields)?;
-        for _ in 0..RACES_MAX {
+        self.settle(&key).await?;
+        for lost in 0..RACES_MAX {
+            stand_back(lost).await;
             let now = self.unix_now();
             let (item, condition, old) = match self.load(&key, true).await? {
                 Some(old) => {
@@ -338,7 +451,7 @@ impl Core {
                 if let (false, Some(value)) = (fields.contains_key(name), before.get(name)) {
                     fields.insert(name.clone(), value.clone());
                 }
-                guarded.extend(entity.field(name).map(|field| field.attribute.clone()));
+                guarded.extend(self.in_head(name, old));
             }
         }
         let mut item = self.item(fields.clone(), self.now(), false)?;
@@ -360,10 +473,98 @@ impl Core {
             guarded.insert(VERSION.to_owned());
             item.insert(VERSION.to_owned(), AttributeValue::from(self.version(old).unwrap_or(0) + 1));
         }
-        let condition = guarded.iter().map(|name| unchanged(name, old)).reduce(and);
-        let condition = condition
+        let same = guarded.iter().map(|name| unchanged(name, old)).chain(oversize::same_parts(self, old));
+        let condition = same
+            .reduce(and)
             .unwrap_or_else(|| Condition::Exists(Path::attribute(&self.table().partition.attribute)));
         Ok((item, condition))
+    }
+
+    /// The attribute of a field that a condition can look at: not one that an item in parts may have elsewhere.
+    fn in_head(&self, name: &str, item: &Item) -> Option<String> {
+        let field = self.entity().field(name).filter(|_| oversize::guard(item).is_none());
+        field.map(|field| field.attribute.clone())
+    }
+
+    /// Whether something of an item survives when it is written over.
+    pub(crate) fn keeps(&self) -> bool {
+        let entity = self.entity();
+        !entity.lifecycles.is_empty()
+            || entity.policy.versions
+            || entity.fields.iter().any(|field| field.on_create)
+    }
+
+    /// Writes an item that was made from what was there a while ago, such as before a source was asked.
+    pub(crate) async fn save_over(&self, item: Item) -> Result<(), Error> {
+        let key = self.key_of(&item);
+        let _turn = self.cache.turn(&key).await;
+        let saved = self.write_over(item).await;
+        self.cache.wrote(&key, saved.is_ok());
+        saved
+    }
+
+    /// Like [`Core::save_over`], but L1 keeps what it has, and so does the queue of writes behind.
+    pub(crate) async fn write_over(&self, item: Item) -> Result<(), Error> {
+        if !self.keeps() {
+            return self.write_whole(item, None).await.map(drop);
+        }
+        let key = self.key_of(&item);
+        for lost in 0..RACES_MAX {
+            stand_back(lost).await;
+            let (item, condition) = self.planned_over(item.clone()).await?;
+            match self.write_whole(item, Some(condition)).await {
+                Err(Error::Store(store::Error::Condition { .. })) => {}
+                outcome => return outcome.map(drop),
+            }
+        }
+        Err(self.conflict(&key, "it never stayed the same long enough to be written"))
+    }
+
+    /// An item with what has to survive of the one that is there now, and the condition that this has not changed.
+    pub(crate) async fn planned_over(&self, mut item: Item) -> Result<(Item, Condition), Error> {
+        let (entity, now) = (self.entity(), self.unix_now());
+        let Some(old) = self.load(&self.key_of(&item), true).await? else {
+            return Ok((item, self.is_not_there(now)));
+        };
+        let mut conditions = vec![self.is_there(now)];
+        let mut survive = |item: &mut Item, name: String| {
+            match old.get(&name) {
+                Some(value) => drop(item.insert(name.clone(), value.clone())),
+                None => drop(item.remove(&name)),
+            }
+            conditions.push(unchanged(&name, &old));
+        };
+        for field in entity.fields.iter().filter(|field| field.on_create) {
+            survive(&mut item, field.attribute.clone());
+        }
+        for lifecycle in &entity.lifecycles {
+            let of_lease = lifecycle.lease.iter().flat_map(LeaseAttributes::names).map(str::to_owned);
+            let of_lease: Vec<String> = of_lease.chain([lifecycle::origin_attribute(lifecycle)]).collect();
+            let moved =
+                of_lease.iter().chain([&lifecycle.attribute]).any(|name| item.get(name) != old.get(name));
+            for name in of_lease {
+                survive(&mut item, name);
+            }
+            survive(&mut item, lifecycle.attribute.clone());
+            let set = lifecycle.transitions.iter().flat_map(|transition| &transition.set);
+            // What a transition has set meanwhile is newer than what the item was made from.
+            for field in set.filter(|_| moved).filter_map(|(name, _)| entity.field(name)) {
+                match old.get(&field.attribute) {
+                    Some(value) => drop(item.insert(field.attribute.clone(), value.clone())),
+                    None => drop(item.remove(&field.attribute)),
+                }
+            }
+            let fields = self.schema.read_item(self.table(), entity, &item).unwrap_or_default();
+            if let Some(text) = self.state_text(lifecycle, &old, &fields) {
+                item.insert(lifecycle.attribute.clone(), text);
+            }
+        }
+        if entity.policy.versions {
+            conditions.push(unchanged(VERSION, &old));
+            item.insert(VERSION, self.version(&old).unwrap_or(0) + 1);
+        }
+        let condition = conditions.into_iter().chain(oversize::same_parts(self, &old)).reduce(and);
+        Ok((item, condition.expect("there is at least one")))
     }
 
     /// How the state an item is in is written with these fields.
@@ -410,6 +611,14 @@ impl Core {
 
     pub(crate) fn missing(&self, key: &Item) -> Error {
         Error::Missing { entity: self.name().to_owned(), key: self.key_text(key) }
+    }
+}
+
+/// Those who have lost races for one item come back apart, so that each wins in the end.
+pub(crate) async fn stand_back(lost: u32) {
+    if lost > 1 {
+        let millis = fastrand::u64(0..=1 << lost.min(6));
+        tokio::time::sleep(Duration::from_millis(millis)).await;
     }
 }
 

@@ -18,6 +18,22 @@ use crate::Error;
 use crate::entity::Core;
 
 /// The records of one entity in one store. Clones are the same shelf.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let books = library.books();
+/// books.create(NewBook { title: Some("Emma".to_owned()), ..NewBook::new("1") }).await?;
+/// books.update("1").add_copies(2).await?;
+///
+/// let emma = books.get("1").await?.expect("it was just made");
+/// assert_eq!((emma.title.as_str(), emma.copies), ("Emma", 3));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Shelf<R> {
     pub(crate) core: Arc<Core>,
     record: PhantomData<fn() -> R>,
@@ -42,12 +58,61 @@ impl<R> Shelf<R> {
 }
 
 /// What can be read from an item: a record, or the part of one that an index holds.
+///
+/// ```
+/// use larder::{Fields, Kept, Misread, View};
+///
+/// /// The titles alone.
+/// #[derive(Debug)]
+/// struct Title(String);
+///
+/// impl View for Title {
+///     fn read(mut fields: Fields, _kept: Kept) -> Result<Self, Misread> {
+///         match fields.remove("title") {
+///             Some(larder::Value::Text(title)) => Ok(Self(title)),
+///             _ => Err(Misread { field: "title".to_owned(), wanted: "text" }),
+///         }
+///     }
+/// }
+///
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Book, Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(1815), ..NewBook::new("1") }).await?;
+/// let books = library.shelf::<Book>();
+/// let titles = larder::Query::<Title, i64>::new(&books, Some("by_author"), vec!["Austen".into()]);
+/// assert_eq!(titles.all().await?[0].0, "Untitled");
+/// # Ok(())
+/// # }
+/// ```
 pub trait View: fmt::Debug + Sized + Send + Sync + 'static {
     /// Takes the fields it knows by name.
     fn read(fields: Fields, kept: Kept) -> Result<Self, Misread>;
 }
 
 /// A record of an entity, as it is kept.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::{Error, Record, Shelf};
+/// use library::{Book, BookKey};
+///
+/// /// Whether something is there, whatever it is.
+/// async fn has<R: Record>(shelf: &Shelf<R>, key: R::Key) -> Result<bool, Error> {
+///     Ok(shelf.get(key).await?.is_some())
+/// }
+///
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// assert_eq!(Book::ENTITY, "Book");
+/// assert!(!has(&library.shelf::<Book>(), BookKey::from("1")).await?);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Record: View + Clone {
     /// The entity's name in the schema.
     const ENTITY: &'static str;
@@ -63,7 +128,18 @@ pub trait Record: View + Clone {
 }
 
 /// Fields that a program gives.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// use larder::Given as _;
+/// use library::NewBook;
+///
+/// let fields = NewBook { copies: Some(2), ..NewBook::new("1") }.into_fields();
+/// assert_eq!(fields["copies"], 2.into());
+/// assert!(!fields.contains_key("title"), "what is not given is not there");
+/// ```
 pub trait Given {
+    /// What is given, by the names of the schema.
     fn into_fields(self) -> Fields;
 }
 
@@ -74,6 +150,24 @@ impl Given for Fields {
 }
 
 /// Something a record can be written from: a new one, or one that was read and changed.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// use larder::Draft as _;
+///
+/// let new = NewBook::new("1");
+/// assert!(new.kept().is_none());
+/// let mut book = library.books().create(new).await?;
+/// assert!(library::Book::kept(&book).version().is_some());
+/// book.title = "Emma".to_owned();
+/// assert!(library.books().put(book).await?.changed());
+/// # Ok(())
+/// # }
+/// ```
 pub trait Draft<R>: Given {
     /// What was read, if anything was: a newer version of it is not overwritten.
     fn kept(&self) -> Option<&Kept> {
@@ -84,6 +178,24 @@ pub trait Draft<R>: Given {
 impl Draft<Entry> for Fields {}
 
 /// What a record remembers of where it was read.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook, NewLoan};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # let now = library.store().clock().now();
+/// let loan = NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() };
+/// let loan = library.loans().create(loan).await?;
+/// let ends = loan.kept().expires().expect("a loan has a TTL");
+/// assert!(ends.millis() - now.millis() <= 14 * 24 * 60 * 60 * 1000);
+///
+/// let book = library.books().create(NewBook::new("1")).await?;
+/// assert_eq!((book.kept().version(), book.kept().expires()), (Some(1), None));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Kept {
     pub(crate) core: Arc<Core>,
@@ -121,6 +233,19 @@ impl Kept {
     }
 
     /// The state it was in, of a lifecycle by its name.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// let shop = shops.shops().create(NewShop::new("a.de")).await?;
+    /// assert_eq!(shop.kept().state("crawl"), Some("never"));
+    /// assert_eq!(shop.kept().state("repair"), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn state(&self, lifecycle: &str) -> Option<&str> {
         let lifecycles = &self.core.entity().lifecycles;
         let at = lifecycles.iter().position(|known| known.name == lifecycle)?;
@@ -148,16 +273,40 @@ impl PartialEq for Kept {
 }
 
 /// A field that is not what the type says.
+///
+/// ```
+/// let misread = larder::Misread { field: "year".to_owned(), wanted: "whole number" };
+/// assert_eq!(misread.to_string(), "`year` is missing or not a whole number");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is missing or not a {wanted}")]
 pub struct Misread {
+    /// Its name in the schema.
     pub field: String,
+    /// What it should have been.
     pub wanted: &'static str,
 }
 
 /// A record by field names, of any entity.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # use larder::Fields;
+/// let books = library.entries("Book").expect("the schema has it");
+/// let mut book = books.create(Fields::from([("isbn".to_owned(), "1".into())])).await?;
+/// book.fields.insert("title".to_owned(), "Emma".into());
+/// let book = books.put(book).await?.into_record();
+/// assert_eq!((&book.fields["title"], book.kept().version()), (&"Emma".into(), Some(2)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Entry {
+    /// All of them, computed ones included.
     pub fields: Fields,
     kept: Kept,
 }
@@ -168,7 +317,8 @@ impl fmt::Debug for Entry {
         let core = &self.kept.core;
         let mut shown = f.debug_struct(core.name());
         for (name, value) in &self.fields {
-            if core.entity().field(name).is_some_and(|field| core.schema.is_secret(field)) {
+            let field = core.entity().field(name);
+            if field.is_some_and(|field| core.schema.tells_secret(core.entity(), field)) {
                 shown.field(name, &format_args!("a secret"));
             } else {
                 shown.field(name, value);
@@ -229,12 +379,34 @@ pub(crate) fn read<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Res
 }
 
 /// A Rust type of a field. Code made by [`schema!`](crate::schema) implements it for its own types.
+///
+/// ```
+/// use larder::{FieldType, Value};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Isbn(String);
+///
+/// impl FieldType for Isbn {
+///     const NAME: &'static str = "ISBN";
+///
+///     fn to_value(self) -> Value {
+///         self.0.to_value()
+///     }
+///
+///     fn from_value(value: Value) -> Option<Self> {
+///         String::from_value(value).filter(|text| text.len() == 13).map(Self)
+///     }
+/// }
+/// assert_eq!(Isbn::from_value("97".into()), None);
+/// ```
 pub trait FieldType: Sized {
     /// What a message calls it.
     const NAME: &'static str;
 
+    /// As the schema sees it.
     fn to_value(self) -> Value;
 
+    /// `None` when it is something else.
     fn from_value(value: Value) -> Option<Self>;
 }
 
@@ -331,6 +503,13 @@ impl FieldType for serde_json::Value {
 }
 
 /// What an open type (`..`) keeps besides its fields, by stored names.
+///
+/// ```
+/// use larder::serde_json::json;
+///
+/// let rest = larder::Rest::from([("going".to_owned(), json!("firm"))]);
+/// assert_eq!(rest["going"], "firm");
+/// ```
 pub type Rest = BTreeMap<String, serde_json::Value>;
 
 fn json_to_attribute(json: serde_json::Value) -> AttributeValue {

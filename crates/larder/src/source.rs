@@ -27,9 +27,10 @@ pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 /// use std::time::Duration;
 /// use larder::Load;
 ///
-/// let page = Load::value("…").etag("W/\"7\"").ttl(Duration::from_secs(60));
-/// let none: Load<&str> = None.into();
-/// # let _ = (page, none);
+/// let page = Load::value("…").etag("v7").last_modified("Sat, 14 Nov 2026 10:00:00 GMT").ttl(Duration::from_secs(60));
+/// assert_ne!(page, Load::from("…"), "it says more than the bare value");
+/// let nothing: Load<&str> = None.into();
+/// assert_eq!(nothing, Load::absent());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load<T> {
@@ -47,6 +48,7 @@ pub(crate) enum Answer<T> {
 }
 
 impl<T> Load<T> {
+    /// There is one, and this is it.
     pub fn value(value: T) -> Self {
         Self::of(Answer::Value(value))
     }
@@ -97,6 +99,23 @@ impl<T> From<Option<T>> for Load<T> {
 }
 
 /// What is kept already, for a source that can say "not changed".
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use larder::{Known, Load};
+///
+/// let download = |_url: String, known: Known| async move {
+///     assert_eq!((known.etag(), known.last_modified()), (None, None), "nothing is kept yet");
+///     Ok::<_, std::io::Error>(Load::value("once upon a time".to_owned()).etag("v1"))
+/// };
+/// pages.pages().fetch_with("https://example.com/", download).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     pub(crate) etag: Option<String>,
@@ -104,10 +123,12 @@ pub struct Known {
 }
 
 impl Known {
+    /// What the source called the version that is kept.
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
 
+    /// When the source said that it changed last.
     pub fn last_modified(&self) -> Option<&str> {
         self.last_modified.as_deref()
     }
@@ -116,17 +137,27 @@ impl Known {
 /// An error that trying again does not mend: it is neither retried nor held against the source.
 ///
 /// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
 /// use larder::Permanent;
 ///
-/// async fn page(id: String) -> Result<String, Permanent> {
-///     Err(Permanent::new(format!("{id} is not an id")))
+/// async fn download(url: String) -> Result<String, Permanent> {
+///     Err(Permanent::new(format!("{url} is not for us")))
 /// }
-/// # let _ = page;
+/// let error = pages.pages().fetch("https://example.com/", download).await.unwrap_err();
+/// assert!(error.to_string().ends_with("https://example.com/ is not for us"));
+/// assert_eq!(pages.pages().stats().loads, 1);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug)]
 pub struct Permanent(BoxError);
 
 impl Permanent {
+    /// Wraps what went wrong.
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self(error.into())
     }
@@ -185,8 +216,12 @@ impl Source {
         let (first, longest) = self.settings.retry.map_or((0, 0), |retry| retry.backoff_millis);
         let mut pause = first;
         for tried in 0.. {
-            self.may_call()?;
+            if let Some(resting) = self.resting(&self.health.lock()) {
+                return Err(resting);
+            }
             self.pace().await;
+            // The wait may have been long, and the source may be left alone by now.
+            self.may_call()?;
             let started = Instant::now();
             let outcome = self.bounded(attempt()).await;
             let (error, is_permanent) = match outcome {
@@ -223,18 +258,22 @@ impl Source {
     fn may_call(&self) -> Result<(), String> {
         let Some(Breaker { rest_millis, .. }) = self.settings.breaker else { return Ok(()) };
         let mut health = self.health.lock();
-        match health.resting_until {
-            Some(until) if Instant::now() < until => {
-                let name = &self.settings.name;
-                Err(format!("{name} is left alone after {} failures in a row", health.failures))
-            }
-            Some(_) => {
-                // This call is the trial; the others go on resting until it is over.
-                health.resting_until = Some(Instant::now() + millis(rest_millis));
-                Ok(())
-            }
-            None => Ok(()),
+        if let Some(resting) = self.resting(&health) {
+            return Err(resting);
         }
+        if health.resting_until.is_some() {
+            // This call is the trial; the others go on resting until it is over.
+            health.resting_until = Some(Instant::now() + millis(rest_millis));
+        }
+        Ok(())
+    }
+
+    /// Why the source is left alone, if it is.
+    fn resting(&self, health: &Health) -> Option<String> {
+        let until = health.resting_until?;
+        let name = &self.settings.name;
+        (Instant::now() < until)
+            .then(|| format!("{name} is left alone after {} failures in a row", health.failures))
     }
 
     fn succeeded(&self) {
@@ -335,6 +374,16 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1001)).await;
         assert!(fixture.call(0).await.is_ok());
         assert!(fixture.call(0).await.is_ok(), "and it is whole again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_for_the_pace_leave_a_failing_source_alone_too() {
+        let breaker = Some(Breaker { failures: 2, rest_millis: 60_000 });
+        let pace = Some(Pace { calls: 10, per_millis: 1000, burst: 1 });
+        let fixture = Fixture::new(Settings { name: "api".to_owned(), breaker, pace, ..Settings::default() });
+        let outcomes = futures_util::future::join_all((0..10).map(|_| fixture.call(99))).await;
+        assert!(outcomes.iter().all(Result::is_err));
+        assert_eq!(fixture.calls.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]

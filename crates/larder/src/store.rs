@@ -37,11 +37,29 @@ pub use observed::Probes;
 pub use requests::Requests;
 
 /// The variable that names the store when nobody else does.
+///
+/// ```
+/// assert_eq!(larder::store::STORE_VARIABLE, "LARDER_STORE");
+/// ```
 pub const STORE_VARIABLE: &str = "LARDER_STORE";
 
 const DEFAULT_DIRECTORY: &str = "larder-data";
 
 /// A place where data is kept. Clones are the same place.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use larder::Store;
+/// use larder::store::Feature;
+///
+/// let store = Store::memory().await;
+/// assert_eq!(store.place(), "memory:");
+/// assert!(store.is_embedded() && store.list_tables().await?.is_empty());
+/// assert!(!store.lacks().await?.contains_key(&Feature::TimeToLive));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Store(Arc<dyn Backend>);
 
@@ -55,11 +73,37 @@ impl Deref for Store {
 
 impl Store {
     /// Opens the store; a directory is made if it is missing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::{Address, Store};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let address = Address::Directory(directory.path().join("data"));
+    /// let store = Store::open(&address).await?;
+    /// assert!(store.list_tables().await?.is_empty() && directory.path().join("data").is_dir());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(address: &Address) -> Result<Self, Error> {
         connect(address, Clock::system()).await.map(Self)
     }
 
     /// Opens the store to look at it: a directory that is missing or empty stays so.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::{Address, Store};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let address = Address::Directory(directory.path().join("data"));
+    /// assert!(Store::look(&address).await?.list_tables().await?.is_empty());
+    /// assert!(!directory.path().join("data").exists());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn look(address: &Address) -> Result<Self, Error> {
         match address {
             Address::Directory(path) if is_empty(path) => {
@@ -72,11 +116,36 @@ impl Store {
 
     /// The store at an address, opened by its first use, once, however many use it first. A start that finds no
     /// store does not fail for it; the first request does, and the next one tries again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::{Address, Store};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let store = Store::lazy(Address::Directory(directory.path().join("data")));
+    /// assert!(!directory.path().join("data").exists());
+    /// store.list_tables().await?;
+    /// assert!(directory.path().join("data").is_dir());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lazy(address: Address) -> Self {
         Self::on(Arc::new(lazy::Lazy::new(address)))
     }
 
     /// The store that `LARDER_STORE` names, or the directory `larder-data`; opened by its first use.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # if std::env::var_os("LARDER_STORE").is_none() {
+    /// let store = larder::Store::from_env().await?; // `LARDER_STORE` is not set
+    /// assert!(store.place().contains("larder-data"));
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn from_env() -> Result<Self, Error> {
         let address = match std::env::var(STORE_VARIABLE) {
             Ok(text) => text.parse()?,
@@ -107,10 +176,14 @@ impl Store {
     /// A store on a client that the program has already, in the region of the client.
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use larder::Store;
     ///
-    /// # fn example(client: aws_sdk_dynamodb::Client) {
+    /// # let client = Store::memory().await.sdk_client().await?;
     /// let store = Store::on_client(client);
+    /// assert!(store.list_tables().await?.is_empty());
+    /// # Ok(())
     /// # }
     /// ```
     pub fn on_client(client: aws_sdk_dynamodb::Client) -> Self {
@@ -119,6 +192,18 @@ impl Store {
 
     /// The same store, and a record of what it is asked from now on, and faults on demand; for tests.
     /// What is asked past this handle is neither noted nor hindered.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::{Address, Store};
+    ///
+    /// let store = Store::open(&Address::Memory).await?.observed();
+    /// store.faults().down();
+    /// assert_eq!(store.requests().total(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn observed(&self) -> Self {
         Self::on(Arc::new(observed::Observed::new(Arc::clone(&self.0), Probes::default())))
     }
@@ -128,6 +213,20 @@ impl Store {
     /// # Panics
     ///
     /// If the store is not [observed](Store::observed).
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.store().faults().down();
+    /// assert!(library.books().get("1").await.is_err());
+    /// library.store().faults().up();
+    /// assert!(library.books().get("1").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn faults(&self) -> &Faults {
         &self.watched().faults
     }
@@ -137,6 +236,18 @@ impl Store {
     /// # Panics
     ///
     /// If the store is not [observed](Store::observed).
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.books().get("1").await?;
+    /// assert_eq!(library.store().requests().count("GetItem"), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn requests(&self) -> &Requests {
         &self.watched().requests
     }
@@ -145,15 +256,39 @@ impl Store {
         self.0.probes().expect("the store is observed: make it by `Store::memory` or `Store::observed`")
     }
 
+    /// A store on a backend, such as one of a program's own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use larder::Store;
+    ///
+    /// let store = Store::memory().await;
+    /// let same = Store::on(Arc::clone(store.backend()));
+    /// assert_eq!(same.place(), store.place());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on(backend: Arc<dyn Backend>) -> Self {
         Self(backend)
     }
 
+    /// What does the work.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.0
     }
 
     /// The same store where it keeps the tables of one region.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = larder::Store::memory().await;
+    /// assert_eq!(store.at(Some("eu-north-1")).place(), "memory:"); // memory has no regions
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn at(&self, region: Option<&str>) -> Self {
         region.and_then(|region| self.0.in_region(region)).map_or_else(|| self.clone(), Self)
     }
@@ -177,10 +312,24 @@ fn is_empty(directory: &Path) -> bool {
 }
 
 /// Which store: `DIR`, `memory:`, `dynamodb:` (AWS), `dynamodb:http://HOST:PORT` (any endpoint).
+///
+/// ```
+/// use larder::Address;
+///
+/// assert_eq!("memory:".parse::<Address>()?, Address::Memory);
+/// assert_eq!("./data".parse::<Address>()?, Address::Directory("./data".into()));
+/// let local: Address = "dynamodb:http://127.0.0.1:8000".parse()?;
+/// assert_eq!(local.to_string(), "dynamodb:http://127.0.0.1:8000");
+/// assert!("redis://127.0.0.1".parse::<Address>().is_err());
+/// # Ok::<(), larder::store::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// The embedded store in a directory.
     Directory(PathBuf),
+    /// The embedded store, gone with the process.
     Memory,
+    /// DynamoDB at AWS, or what speaks its protocol at an endpoint.
     DynamoDb { endpoint: Option<String> },
 }
 
@@ -228,6 +377,21 @@ impl fmt::Display for Address {
 }
 
 /// Why a store did not do what it was asked.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// use larder::store::{Error, Fault};
+///
+/// library.store().faults().fail_next(1, Fault::Throttle);
+/// let error = library.books().get("1").await.unwrap_err();
+/// assert!(matches!(error, larder::Error::Store(Error::Throttled(_))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -275,6 +439,13 @@ pub enum Error {
 
 impl Error {
     /// The same request may succeed later.
+    ///
+    /// ```
+    /// use larder::store::Error;
+    ///
+    /// assert!(Error::Throttled("too many requests".to_owned()).is_transient());
+    /// assert!(!Error::Condition { item: None }.is_transient());
+    /// ```
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Busy(_) | Self::Throttled(_) | Self::Unreachable { .. } | Self::Unanswered { .. } => true,
@@ -302,6 +473,15 @@ impl Error {
 }
 
 /// Why an item of a transaction was not written. `None` is the code of those that would have been.
+///
+/// ```
+/// use larder::store::{Cancellation, Error};
+///
+/// let reason = Cancellation { code: "ConditionalCheckFailed".to_owned(), message: None, item: None };
+/// let error = Error::Cancelled { reasons: vec![reason] };
+/// assert_eq!(error.to_string(), "the transaction was cancelled: ConditionalCheckFailed");
+/// assert!(!error.is_transient());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cancellation {
     /// `ConditionalCheckFailed`, `TransactionConflict`, …
@@ -317,6 +497,20 @@ impl fmt::Display for Cancellation {
 }
 
 /// What some stores have and others do not.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use larder::store::Feature;
+///
+/// let store = larder::Store::memory().await;
+/// for (feature, why) in store.lacks().await? {
+///     println!("{feature:?}: {why}");
+/// }
+/// assert!(!store.lacks().await?.contains_key(&Feature::Tags));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     OnDemand,
@@ -330,9 +524,29 @@ pub enum Feature {
 }
 
 /// What a store cannot do, and why.
+///
+/// ```
+/// use larder::store::{Feature, Lacks};
+///
+/// let lacks = Lacks::from([(Feature::Streams, "the endpoint is too old".to_owned())]);
+/// assert!(lacks.contains_key(&Feature::Streams) && !lacks.contains_key(&Feature::Tags));
+/// ```
 pub type Lacks = BTreeMap<Feature, String>;
 
 /// A table as it is deployed.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let tables = library.store().list_tables().await?;
+/// let deployed = library.store().describe(&tables[0]).await?.expect("it was just made");
+/// assert_eq!((deployed.busy, deployed.ttl_attribute.as_deref()), (None, Some("ends")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployed {
     /// With the indexes that are there or on their way, without those on their way out.
@@ -345,6 +559,10 @@ pub struct Deployed {
 }
 
 /// Something that takes its time.
+///
+/// ```
+/// assert_eq!(larder::store::Busy::Creating.to_string(), "the table is being created");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Busy {
     Creating,
@@ -366,6 +584,21 @@ impl fmt::Display for Busy {
 }
 
 /// One change of a table. A store makes it whole or not at all.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// use larder::store::TableChange;
+///
+/// let tables = library.store().list_tables().await?;
+/// library.store().change_table(&tables[0], &TableChange::DeletionProtection(true)).await?;
+/// assert!(library.store().delete_table(&tables[0]).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableChange {
     Billing {
@@ -391,6 +624,19 @@ pub enum TableChange {
 }
 
 /// The operations a store has. Regions apart, a table is known by its name.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let tables = library.store().list_tables().await?;
+/// assert_eq!(tables[0].as_str(), "library");
+/// assert!(library.store().describe(&tables[0]).await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Where it is, as a person would say it.
@@ -407,6 +653,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// All tables, in order.
     async fn list_tables(&self) -> Result<Vec<TableName>, Error>;
 
+    /// The table as it is; `None` when there is none.
     async fn describe(&self, table: &TableName) -> Result<Option<Deployed>, Error>;
 
     /// The tags alone, of a table that may have gone.
@@ -417,8 +664,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Makes the table as defined, apart from what the store lacks.
     async fn create_table(&self, definition: &TableDefinition) -> Result<(), Error>;
 
+    /// Changes one thing about a table.
     async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error>;
 
+    /// Removes a table and all that is in it.
     async fn delete_table(&self, table: &TableName) -> Result<(), Error>;
 
     /// Reads or writes items: GetItem to TransactWriteItems.

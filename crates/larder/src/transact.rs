@@ -58,6 +58,23 @@ impl System {
 }
 
 /// Up to 100 steps that happen together. No two of them are about one record.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook, NewLoan};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let (books, loans) = (library.books(), library.loans());
+/// books.create(NewBook::new("1")).await?;
+/// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+/// let lend = || library.transaction().update(books.update("1").add_copies(-1).into()).create(&loans, loan.clone());
+/// lend().run().await?;
+/// assert!(lend().run().await.is_err(), "there are no copies left");
+/// assert_eq!(loans.within("1").count().await?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a transaction happens when it is run"]
 pub struct Transaction {
     steps: Vec<Step>,
@@ -119,12 +136,40 @@ impl Transaction {
     }
 
     /// Only if there is such a record.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewLoan};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let (books, loans) = (library.books(), library.loans());
+    /// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// let lend = library.transaction().check(&books, "1").create(&loans, loan);
+    /// assert!(matches!(lend.run().await, Err(larder::Error::Cancelled(_))), "there is no such book");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check<R: Record>(self, shelf: &Shelf<R>, key: impl Into<R::Key>) -> Self {
         let key = shelf.core.key(&key.into().into_fields());
         self.step(&shelf.core, key.map(|key| Work::Check { key, there: true }))
     }
 
     /// Only if there is no such record.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let (books, loans) = (library.books(), library.loans());
+    /// books.create(NewBook::new("1")).await?;
+    /// library.transaction().delete(&books, "1").check_absent(&loans, ("1", 1)).run().await?;
+    /// assert!(books.get("1").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn check_absent<R: Record>(self, shelf: &Shelf<R>, key: impl Into<R::Key>) -> Self {
         let key = shelf.core.key(&key.into().into_fields());
         self.step(&shelf.core, key.map(|key| Work::Check { key, there: false }))
@@ -132,6 +177,23 @@ impl Transaction {
 
     /// Makes a second run of the same transaction within ten minutes do nothing. It has to be the same to the
     /// letter: one that writes something else under the same token is refused.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// books.create(NewBook::new("1")).await?;
+    /// for _ in 0..2 {
+    ///     let buy = library.transaction().update(larder::Update::from(books.update("1").add_copies(1)));
+    ///     buy.token("order 7").run().await?;
+    /// }
+    /// assert_eq!(books.get("1").await?.expect("it was made").copies, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
@@ -216,14 +278,24 @@ impl Transaction {
             collection_metrics: false,
         };
         let mut written = store.transact_write_items(request.clone()).await;
+        let mut lost = None;
         for attempt in 1..ATTEMPTS_MAX {
             match &written {
                 Err(error) if error.is_transient() && !matches!(error, store::Error::Cancelled { .. }) => {
+                    if matches!(error, store::Error::Unanswered { .. }) {
+                        lost = Some(error.clone());
+                    }
                     batch::pause(attempt).await;
                     written = store.transact_write_items(request.clone()).await;
                 }
                 _ => break,
             }
+        }
+        // Whatever came after it, the try that nobody answered may have been carried out.
+        if let (Err(error), Some(lost)) = (&written, lost)
+            && error.is_transient()
+        {
+            written = Err(lost);
         }
         for (step, write) in self.steps.iter().zip(planned) {
             step.core.cache.wrote(&write.key, written.is_ok());
@@ -289,6 +361,10 @@ impl Step {
                 let (item, condition) = core.planned_put(fields.clone(), *version).await?;
                 let raced = condition.is_some();
                 self.put(item, condition, raced).await?
+            }
+            Work::Item(item) if core.keeps() => {
+                let (item, condition) = core.planned_over(item.clone()).await?;
+                self.put(item, Some(condition), true).await?
             }
             Work::Item(item) => self.put(item.clone(), None, false).await?,
             Work::Update { key, changes } => {
@@ -375,11 +451,7 @@ impl Core {
         version: Option<i64>,
     ) -> Result<(Item, Option<Condition>), Error> {
         let fields = self.checked(fields)?;
-        let entity = self.entity();
-        let keeps = !entity.lifecycles.is_empty()
-            || entity.policy.versions
-            || entity.fields.iter().any(|field| field.on_create);
-        if !keeps {
+        if !self.keeps() {
             return Ok((self.item(fields, self.now(), true)?, None));
         }
         let (key, now) = (self.key(&fields)?, self.unix_now());

@@ -174,7 +174,7 @@ fn width(c: char) -> usize {
 }
 
 /// The known name a slip of the pen away from what was written, if there is one.
-pub(crate) fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
     let far = (written.chars().count() / 3).max(1);
     known
         .iter()

@@ -55,7 +55,7 @@ mod format;
 
 pub use access::{Access, Argument, Readable, SortKey};
 pub use compare::{Change, Impact, compare};
-pub use diagnostic::{Colour, Diagnostic, Severity, render, render_all};
+pub use diagnostic::{Colour, Diagnostic, Severity, closest, render, render_all};
 pub use equation::{Expr, Function, Scope, duration_source};
 pub use explain::{RULES, Rule, explain, rule};
 pub use format::format;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use larder_model::{AttributeValue, Item, Number};
 
+use crate::equation::Expr;
 use crate::schema::{Checks, Entity, Field, Fields, Schema, Type};
 use crate::value::{Value, float_number};
 
@@ -87,12 +88,19 @@ impl Schema {
             || named.is_some_and(|named| named.fields.iter().any(|field| self.is_secret(field)))
     }
 
+    /// Whether a field of an entity is secret, or worked out from something that is.
+    pub fn tells_secret(&self, entity: &Entity, field: &Field) -> bool {
+        // Equations have an order, so this ends.
+        let mut inputs = field.equation.iter().flat_map(Expr::fields).filter_map(|name| entity.field(name));
+        self.is_secret(field) || inputs.any(|input| self.tells_secret(entity, input))
+    }
+
     /// Everything that is wrong with a record: what is missing, of another type, or breaks a check.
     pub fn violations(&self, entity: &Entity, fields: &Fields) -> Vec<Violation> {
         let mut found = Vec::new();
         for field in entity.fields.iter().filter(|field| field.is_given()) {
             let path = format!("{}.{}", entity.name, field.name);
-            self.check_field(field, fields.get(&field.name), &path, &mut found);
+            self.check_field(field, fields.get(&field.name), &path, false, &mut found);
         }
         for name in fields.keys().filter(|name| entity.field(name).is_none()) {
             found.push(Violation {
@@ -104,7 +112,14 @@ impl Schema {
         found
     }
 
-    fn check_field(&self, field: &Field, value: Option<&Value>, path: &str, found: &mut Vec<Violation>) {
+    fn check_field(
+        &self,
+        field: &Field,
+        value: Option<&Value>,
+        path: &str,
+        is_hidden: bool,
+        found: &mut Vec<Violation>,
+    ) {
         match value {
             // The first free number is taken when none is given.
             None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
@@ -114,7 +129,8 @@ impl Schema {
                 value: "missing".to_owned(),
             }),
             Some(value) => {
-                self.check_value(&field.kind, &field.checks, value, path, found);
+                let is_hidden = is_hidden || field.checks.secret;
+                self.check_value(&field.kind, &field.checks, value, (path, is_hidden), found);
             }
         }
     }
@@ -124,11 +140,11 @@ impl Schema {
         kind: &Type,
         checks: &Checks,
         value: &Value,
-        path: &str,
+        (path, is_hidden): (&str, bool),
         found: &mut Vec<Violation>,
     ) {
         let mut broken = |rule: String| {
-            let value = if checks.secret { "a secret".to_owned() } else { shown(value) };
+            let value = if is_hidden { "a secret".to_owned() } else { shown(value) };
             found.push(Violation { path: path.to_owned(), rule, value });
         };
         if !is_of(kind, value) {
@@ -140,7 +156,8 @@ impl Schema {
         match (kind, value) {
             (Type::List(inner), Value::List(values)) => {
                 for (at, value) in values.iter().enumerate() {
-                    self.check_value(&inner.kind, &Checks::default(), value, &format!("{path}[{at}]"), found);
+                    let place = (&*format!("{path}[{at}]"), is_hidden);
+                    self.check_value(&inner.kind, &Checks::default(), value, place, found);
                 }
             }
             (Type::Named(name), Value::Map(map)) => {
@@ -150,6 +167,7 @@ impl Schema {
                         field,
                         map.get(&field.attribute),
                         &format!("{path}.{}", field.name),
+                        is_hidden,
                         found,
                     );
                 }

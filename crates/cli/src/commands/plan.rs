@@ -95,14 +95,19 @@ impl Target {
 
     /// The error and the next step.
     pub(crate) fn advise(&self, error: &Error) -> String {
-        let serving = match (&self.store, error) {
-            (Address::Directory(_), Error::Engine(_)) if error.to_string().contains("in use") => {
-                "; while `larder serve` has it, use --store dynamodb:http://127.0.0.1:8000"
-            }
-            _ => "",
-        };
-        format!("{error}{serving}")
+        advise(&self.store, error)
     }
+}
+
+/// What a store says, and the next step.
+pub(crate) fn advise(store: &Address, error: &Error) -> String {
+    let serving = match (store, error) {
+        (Address::Directory(_), Error::Engine(_)) if error.to_string().contains("in use") => {
+            "; while `larder serve` has it, use --store dynamodb:http://127.0.0.1:8000"
+        }
+        _ => "",
+    };
+    format!("{error}{serving}")
 }
 
 fn listed(path: &std::path::Path, errors: &[EnvironmentError]) -> String {

@@ -80,16 +80,17 @@ impl L1 {
         Mark(self.counter(key).load(Ordering::SeqCst))
     }
 
-    /// Keeps a record, unless its key was written since the mark.
+    /// Keeps a record, at most so long, unless its key was written since the mark.
     pub(crate) fn fill(
         &self,
         key: &Identity,
         mark: Mark,
         (value, bytes): (Option<Arc<dyn Any + Send + Sync>>, usize),
-        life: Life,
+        (life, at_most): (Life, Option<UnixTime>),
         now: UnixTime,
     ) {
         let until = UnixTime::from_millis(now.millis().saturating_add(self.limits.millis));
+        let until = at_most.map_or(until, |at_most| until.min(at_most));
         self.entries.insert(Arc::clone(key), Entry { value, life, until, bytes });
         // Looked at after the insert: a write before it is seen here, a later one removes the entry itself.
         if self.mark(key).0 != mark.0 {
@@ -127,7 +128,7 @@ mod tests {
     fn fill(l1: &L1, key: &str, mark: Mark, bytes: usize) {
         let now = UnixTime::from_millis(0);
         let life = Life { stored_at: now, fresh_until: None };
-        l1.fill(&Arc::from(key.as_bytes()), mark, (Some(Arc::new(key.to_owned())), bytes), life, now);
+        l1.fill(&Arc::from(key.as_bytes()), mark, (Some(Arc::new(key.to_owned())), bytes), (life, None), now);
     }
 
     #[test]

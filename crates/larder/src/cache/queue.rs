@@ -26,6 +26,8 @@ struct State<K, W> {
     writing: HashMap<K, W>,
     /// Under way, and not to be tried again.
     forgotten: HashSet<K>,
+    /// Not to be begun while somebody writes the key past the queue.
+    held: HashMap<K, usize>,
     is_running: bool,
 }
 
@@ -45,6 +47,7 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
             waiting: HashMap::new(),
             writing: HashMap::new(),
             forgotten: HashSet::new(),
+            held: HashMap::new(),
             is_running: false,
         };
         Self { state: Mutex::new(state), capacity }
@@ -63,18 +66,25 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         if std::mem::replace(&mut state.is_running, true) { Pushed::Queued } else { Pushed::Start }
     }
 
-    /// The oldest writes. `None` ends the worker that asks: nothing is left.
+    /// The oldest writes that are not held; none while all are. `None` ends the worker that asks: nothing is left.
     pub(crate) fn take(&self, count_max: usize) -> Option<Vec<(K, W)>> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let mut taken = Vec::new();
+        let (mut taken, mut held) = (Vec::new(), Vec::new());
         while taken.len() < count_max {
             let Some(key) = state.order.pop_front() else { break };
+            if state.held.contains_key(&key) {
+                held.push(key);
+                continue;
+            }
             let Some(write) = state.waiting.remove(&key) else { continue };
             state.writing.insert(key.clone(), write.clone());
             taken.push((key, write));
         }
-        if taken.is_empty() {
+        for key in held.into_iter().rev() {
+            state.order.push_front(key);
+        }
+        if taken.is_empty() && state.order.is_empty() {
             state.is_running = false;
             return None;
         }
@@ -125,6 +135,33 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
             state.forgotten.insert(key.clone());
         }
         is_writing
+    }
+
+    /// Keeps what waits for a key from being begun, if there is anything of it.
+    pub(crate) fn hold(&self, key: &K) -> bool {
+        let mut state = self.state.lock();
+        let is_known = state.waiting.contains_key(key) || state.writing.contains_key(key);
+        if is_known {
+            *state.held.entry(key.clone()).or_default() += 1;
+        }
+        is_known
+    }
+
+    pub(crate) fn release(&self, key: &K) {
+        let mut state = self.state.lock();
+        match state.held.get_mut(key) {
+            Some(holders) if *holders > 1 => *holders -= 1,
+            _ => drop(state.held.remove(key)),
+        }
+    }
+
+    /// Drops what waits for a key, if it is still this.
+    pub(crate) fn forget_if(&self, key: &K, is_this: impl Fn(&W) -> bool) {
+        let mut state = self.state.lock();
+        if state.waiting.get(key).is_some_and(is_this) {
+            state.waiting.remove(key);
+            state.order.retain(|waiting| waiting != key);
+        }
     }
 
     /// The newest write of a key that may not have arrived yet.

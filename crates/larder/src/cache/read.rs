@@ -13,6 +13,7 @@
 //! Promises:
 //! - Store down: the source answers, where the schema says `on_error open`. Source down: what is stale, while its
 //!   grace lasts. Both down: one error that names both.
+//! - What was written while a load ran is not undone by it: the loaded value is given, and not kept.
 //! - A write that fails does not fail the read that caused it, where the schema says so.
 
 use std::any::{Any, TypeId};
@@ -31,6 +32,7 @@ use super::flight::{self, Joined};
 use super::freshness::{ETAG, Freshness, LAST_MODIFIED, Life, freshness, stamp};
 use super::l1::Mark;
 use super::lease::{self, Place, Turn};
+use super::loads::Watch;
 use super::write::may_skip;
 use super::{ABSENT, FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why};
 use crate::entity::{Core, and, or};
@@ -139,6 +141,16 @@ impl Answer {
     }
 }
 
+/// What is fresh in L1: the most frequent answer, with nothing made for the others.
+pub(crate) fn hit<S: Subject>(subject: &S) -> Option<Fetched<S::Out>> {
+    let started = Instant::now();
+    let core = subject.core();
+    let now = core.unix_now();
+    let Some(InL1::Usable(answer, Freshness::Fresh)) = in_l1(subject, now) else { return None };
+    core.observer.hit(subject.text(), &answer.origin, started.elapsed(), now);
+    answer.fetched(now)
+}
+
 /// Reads, and loads what is missing or old.
 pub(crate) async fn fetch<S: Subject>(subject: S, load: Loader<S::Value>) -> Result<Fetched<S::Out>, Error> {
     let started = Instant::now();
@@ -195,6 +207,11 @@ async fn join<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>) -> Landed {
         match core.cache.flights.join(&key) {
             Joined::Lead(lead) => return self::lead(subject, load, lead).await,
             Joined::Wait(answer) => {
+                if core.cache.loads.is_overtaken(subject.identity())
+                    && let Some(landed) = newer(&**subject).await
+                {
+                    return landed;
+                }
                 // Without an answer whoever led went away: ask again, and perhaps lead.
                 if let Ok(landed) = answer.await
                     && landed.holds(core)
@@ -203,6 +220,16 @@ async fn join<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>) -> Landed {
                 }
             }
         }
+    }
+}
+
+/// What was written while a load is under way, for those who come after the write.
+async fn newer<S: Subject>(subject: &S) -> Option<Landed> {
+    match find(subject).await {
+        Found::Value { value, life, freshness: Freshness::Fresh | Freshness::Ageing, .. } => {
+            Some(Answer::new(value, life, Origin::Store).hit())
+        }
+        Found::Value { .. } | Found::Absent | Found::Nothing { .. } | Found::Failed(_) => None,
     }
 }
 
@@ -400,7 +427,9 @@ fn fill<S: Subject>(
 ) {
     if let (Some(l1), Some(mark)) = (&subject.core().cache.l1, mark) {
         let bytes = items.iter().map(Item::size).sum();
-        l1.fill(subject.identity(), mark, (value, bytes), life, now);
+        // A record is kept as it was read, with the fields whose own time was not over then.
+        let until = items.iter().filter_map(|item| subject.core_of(item).fields_end(item, now)).min();
+        l1.fill(subject.identity(), mark, (value, bytes), (life, until), now);
     }
 }
 
@@ -469,6 +498,7 @@ async fn load_and_land<S: Subject>(subject: Arc<S>, load: Loader<S::Value>, lead
 
 async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before: &Before) -> Landed {
     let core = subject.core();
+    let watch = core.cache.loads.watch(subject.identity());
     let mut store_error = before.store_error.clone();
     let lease = Lease::new(subject, before).filter(|_| before.store_error.is_none());
     let mut held = None;
@@ -492,15 +522,15 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
     let called = core.cache.source.call(&core.observer, subject.text(), || load(before.known())).await;
     core.observer.load_ended(subject.text(), called.is_err(), core.unix_now());
     let kept = match called {
-        Ok(answer) => keep(subject, answer, before, store_error).await,
+        Ok(answer) => keep(subject, answer, before, (store_error, watch)).await,
         Err(cause) => Err(source_error(subject, &cause, store_error.as_deref())),
     };
-    if let (Some(lease), Err(_)) = (&held, &kept) {
+    if let (Some(lease), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
         lease.release().await;
     }
     let miss = Some(before.miss);
     match kept {
-        Ok(answer) => Landed { answer: Ok(answer), miss },
+        Ok((answer, _)) => Landed { answer: Ok(answer), miss },
         Err(error @ (Error::Absent { .. } | Error::Store(_) | Error::TooLarge { .. })) => {
             Landed { answer: Err(error), miss }
         }
@@ -519,8 +549,8 @@ async fn keep<S: Subject>(
     subject: &S,
     load: Load<S::Value>,
     before: &Before,
-    store_error: Option<Arc<Error>>,
-) -> Result<Answer, Error> {
+    (store_error, watch): (Option<Arc<Error>>, Watch),
+) -> Result<(Answer, Kept), Error> {
     let core = subject.core();
     let now = core.unix_now();
     let mut items = match load.answer {
@@ -531,7 +561,9 @@ async fn keep<S: Subject>(
         }
         SourceAnswer::NotModified => subject.renew(&before.items)?,
         SourceAnswer::Absent => {
-            remember_absence(subject, before).await;
+            if !watch.is_overtaken() {
+                remember_absence(subject, before).await;
+            }
             return Err(absent(subject));
         }
     };
@@ -550,11 +582,12 @@ async fn keep<S: Subject>(
     let value: Shared = Arc::new(subject.decode(&items, now)?);
     let mut answer = Answer::new(Arc::clone(&value), life, Origin::Source);
     answer.store_error = store_error;
-    // Over before it has begun: there is nothing to keep.
-    if freshness(life, &core.entity().policy, now) == Freshness::Gone {
-        return Ok(answer);
-    }
     let mark = mark(subject);
+    // Over before it has begun: there is nothing to keep.
+    let is_over = freshness(life, &core.entity().policy, now) == Freshness::Gone;
+    if is_over || watch.is_overtaken() {
+        return Ok((answer, Kept::No));
+    }
     let mark = match write(subject, &items).await {
         Ok(Written::Through) => mark.map(Mark::after_own_write),
         Ok(Written::Behind) => mark,
@@ -567,8 +600,17 @@ async fn keep<S: Subject>(
             mark.map(Mark::after_own_write)
         }
     };
-    fill(subject, mark, Some(value), &items, life, now);
-    Ok(answer)
+    // A transition may have been made while the source was asked: the next read sees it.
+    if core.entity().lifecycles.is_empty() {
+        fill(subject, mark, Some(value), &items, life, now);
+    }
+    Ok((answer, Kept::Yes))
+}
+
+/// Whether what was loaded is kept.
+enum Kept {
+    Yes,
+    No,
 }
 
 enum Written {
@@ -603,20 +645,29 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
     let now = core.unix_now();
     let mark = mark(subject).map(Mark::after_own_write);
     let negative = core.entity().policy.negative_millis;
+    // What somebody has written since is not to be lost: a new value has a new end.
+    let old = before.items.iter().find(|item| core.key_of(item) == *subject.key());
+    let same = old.zip(core.table().ttl.as_ref()).map(|(old, ttl)| unchanged(&ttl.attribute, old));
+    let condition = same.into_iter().fold(core.is_not_there(now), or);
     let outcome = match (negative, &core.table().ttl) {
         (Some(millis), Some(ttl)) => {
             let until = UnixTime::from_millis(now.millis().saturating_add(millis));
             let mut item = subject.key().clone();
             item.insert(ABSENT, REMEMBERED);
             item.insert(ttl.attribute.clone(), until.seconds());
-            let saved = core.save(item, None).await;
-            fill(subject, mark, None, &[], Life { stored_at: now, fresh_until: Some(until) }, now);
-            saved.map(drop)
+            let saved = core.save(item, Some(condition)).await.map(drop);
+            if !matches!(saved, Err(Error::Store(store::Error::Condition { .. }))) {
+                fill(subject, mark, None, &[], Life { stored_at: now, fresh_until: Some(until) }, now);
+            }
+            saved
         }
         (_, _) if before.items.is_empty() => Ok(()),
-        (_, _) => core.delete(subject.key(), None).await.map(drop),
+        (_, _) => core.delete(subject.key(), Some(condition)).await.map(drop),
     };
     if let Err(error) = outcome {
+        if matches!(error, Error::Store(store::Error::Condition { .. })) {
+            return;
+        }
         core.observer.store_failed(subject.text(), "write", &error, now);
     }
 }

@@ -5,8 +5,9 @@
 //! good is given up, told at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
 //! answer does not wait for room.
 //!
-//! A write past the queue drops what waits for its key. One that is on its way at that very moment may still
-//! arrive after it; only [`Shelf::forget`](crate::Shelf::forget) waits for that.
+//! A write past the queue takes its [`Turn`]: what is on its way at that very moment has arrived before it, and
+//! what waits is not begun meanwhile. A whole write drops what waits for its key; a write that builds on what is
+//! there writes it first.
 //!
 //! Promises:
 //! - Nothing waits for a write behind, except a drain.
@@ -36,6 +37,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 /// Where the schema says nothing of writes behind.
 const QUEUE_DEFAULT: u32 = 1000;
 const DRAIN_DEFAULT: Duration = Duration::from_secs(5);
+/// Longer than any program waits, and still a moment that can be named.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Losses that are named one by one; further ones are counted.
 const NAMED_MAX: usize = 1000;
 
@@ -51,6 +54,10 @@ pub(crate) struct Behind {
     changed: Notify,
     /// Cuts a pause short.
     hurry: Notify,
+    /// Told when a key is not held any more.
+    released: Notify,
+    /// One at a time decides what becomes of something that waits.
+    turns: tokio::sync::Mutex<()>,
     tally: Mutex<Tally>,
 }
 
@@ -84,6 +91,8 @@ impl Behind {
             queue: Queue::new(usize::try_from(capacity).unwrap_or(usize::MAX)),
             changed: Notify::new(),
             hurry: Notify::new(),
+            released: Notify::new(),
+            turns: tokio::sync::Mutex::default(),
             tally: Mutex::default(),
         }
     }
@@ -114,6 +123,18 @@ impl Behind {
     /// A newer write of the key was made past the queue.
     pub(crate) fn forget(&self, key: &Identity) {
         self.queue.forget(key);
+    }
+
+    /// The right to write a key past the queue. `None` when the queue has nothing of it.
+    pub(crate) async fn turn(&self, key: &Identity) -> Option<Turn<'_>> {
+        if !self.queue.hold(key) {
+            return None;
+        }
+        let mut turn = Turn { behind: self, key: Arc::clone(key), pending: None, _only: None };
+        self.until(|| !self.queue.is_writing(key)).await;
+        turn._only = Some(self.turns.lock().await);
+        turn.pending = self.queue.pending(key);
+        Some(turn)
     }
 
     /// Forgets what waits for a key, and returns when nothing of it is under way.
@@ -174,6 +195,36 @@ impl Drop for Behind {
     }
 }
 
+/// While it lasts, nothing of its key is written behind.
+pub(crate) struct Turn<'a> {
+    behind: &'a Behind,
+    key: Identity,
+    pending: Option<Arc<Write>>,
+    _only: Option<tokio::sync::MutexGuard<'a, ()>>,
+}
+
+impl Turn<'_> {
+    /// What waits to be written.
+    pub(crate) fn pending(&self) -> Option<Item> {
+        self.pending.as_ref().map(|write| write.item.clone())
+    }
+
+    /// What waited is written.
+    pub(crate) fn settled(self) {
+        if let Some(pending) = &self.pending {
+            self.behind.queue.forget_if(&self.key, |write| Arc::ptr_eq(write, pending));
+            self.behind.tally.lock().written += 1;
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.behind.queue.release(&self.key);
+        self.behind.released.notify_one();
+    }
+}
+
 /// Puts back what was under way when its task is dropped.
 struct Working<'a> {
     behind: &'a Behind,
@@ -195,6 +246,10 @@ async fn work(behind: Arc<Behind>, core: Arc<Core>) {
     let mut working = Working { behind: &behind, is_over: false };
     let mut failures = 0_u32;
     while let Some(batch) = behind.queue.take(BATCH_MAX) {
+        if batch.is_empty() {
+            behind.released.notified().await;
+            continue;
+        }
         let error = write(&behind, &core, batch).await;
         behind.observer.queue_depth(behind.queue.len());
         behind.changed.notify_waiters();
@@ -222,8 +277,10 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
     let policy = &core.entity().policy;
     let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
     let has_parts = steps.iter().flatten().any(|step| matches!(step, OversizeStep::Split));
+    // And one that must not undo what a transition did meanwhile is written under a condition.
+    let one_by_one = has_parts || core.keeps();
     let (single, batch): (Vec<_>, Vec<_>) =
-        batch.into_iter().partition(|(_, write)| has_parts || oversize::is_oversize(core, &write.item));
+        batch.into_iter().partition(|(_, write)| one_by_one || oversize::is_oversize(core, &write.item));
     let mut transient = None;
     for entry in single {
         transient = write_one(behind, core, entry).await.or(transient);
@@ -269,7 +326,7 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
 
 async fn write_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) -> Option<store::Error> {
     let (key, write) = &entry;
-    match core.write_whole(write.item.clone(), None).await {
+    match core.write_over(write.item.clone()).await {
         Ok(_) => {
             behind.done(core, std::slice::from_ref(&entry));
             None
@@ -310,21 +367,30 @@ impl Behind {
 pub(crate) async fn drain(queues: &[Arc<Behind>], at_most: Option<Duration>) -> Drained {
     let now = Instant::now();
     let drained = Mutex::new(Drained::default());
-    let all = queues.iter().map(|queue| queue.drain(now + at_most.unwrap_or(queue.drain), &drained));
+    let end = |limit: Duration| now.checked_add(limit).unwrap_or(now + FOREVER);
+    let all = queues.iter().map(|queue| queue.drain(end(at_most.unwrap_or(queue.drain)), &drained));
     futures_util::future::join_all(all).await;
     drained.into_inner()
 }
 
 /// What became of the writes behind since the last drain.
 ///
-/// ```no_run
-/// # async fn example(weather: larder::System) {
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
 /// use std::time::Duration;
 ///
-/// let drained = weather.drain(Duration::from_secs(5)).await;
-/// if !drained.is_empty() {
-///     eprintln!("{drained}");
-/// }
+/// library.store().faults().down();
+/// library.books().put_behind(NewBook::new("1")).await?;
+/// let drained = library.drain(Duration::ZERO).await;
+/// assert_eq!((drained.is_empty(), drained.waiting()), (false, 1));
+///
+/// library.store().faults().up();
+/// library.drain(Duration::from_secs(60)).await.expect_empty();
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -337,11 +403,29 @@ pub struct Drained {
 }
 
 /// A write that did not happen.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # use std::time::Duration;
+/// library.store().faults().down();
+/// library.books().put_behind(NewBook::new("1")).await?;
+/// let drained = library.drain(Duration::ZERO).await;
+/// assert_eq!(drained.unwritten()[0].entity, "Book");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{entity} {key}: {reason}")]
 pub struct Unwritten {
+    /// Whose record it is.
     pub entity: String,
+    /// Its key, as people write it.
     pub key: String,
+    /// Why it was not written.
     pub reason: String,
 }
 
@@ -351,6 +435,7 @@ impl Drained {
         self.waiting_count == 0 && self.lost_count == 0
     }
 
+    /// How many were written.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -375,6 +460,18 @@ impl Drained {
     /// # Panics
     ///
     /// If something was not, with what and why.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.books().put_behind(NewBook::new("1")).await?;
+    /// library.drain(std::time::Duration::from_secs(5)).await.expect_empty();
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn expect_empty(&self) {
         assert!(self.is_empty(), "{self}");

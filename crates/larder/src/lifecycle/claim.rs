@@ -19,12 +19,29 @@ use super::lease::{Hold, Lease};
 use super::list::{Lane, Range};
 use super::step::seconds_after;
 use super::{Group, Track, moment};
-use crate::Error;
 use crate::entity::{and, or};
 use crate::record::{Refused, unchanged};
 use crate::shelf::Record;
+use crate::{Error, oversize};
 
 /// A claim of what is due. Awaiting it gives the [`Claims`], which take one item at a time.
+///
+/// ```
+/// # larder::schema!("examples/shops.larder");
+/// # use shops::{NewShop, Shops};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let shops = Shops::open(larder::Store::memory().await).await?;
+/// for (domain, country) in [("a.de", "DE"), ("b.de", "DE"), ("c.fr", "FR")] {
+///     shops.shops().create(NewShop { country: Some(country.to_owned()), ..NewShop::new(domain) }).await?;
+/// }
+/// let mut claims = shops.crawl().claim("DE").groups(["FR"]).owner("worker 1").take(2).await?;
+/// let (first, second) = (claims.next().await?, claims.next().await?);
+/// assert_eq!((first.unwrap().country.as_str(), second.unwrap().country.as_str()), ("DE", "FR"));
+/// assert!(claims.next().await?.is_none(), "two were asked for");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a claim is made when it is awaited"]
 #[derive(Debug)]
 pub struct Claim<R> {
@@ -114,6 +131,22 @@ impl<R: Record> IntoFuture for Claim<R> {
 }
 
 /// What is claimed, one lease after the other.
+///
+/// ```
+/// # larder::schema!("examples/shops.larder");
+/// # use shops::{NewShop, Shops};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let shops = Shops::open(larder::Store::memory().await).await?;
+/// # shops.shops().create(NewShop::new("a.de")).await?;
+/// let mut claims = shops.crawl().claim("DE").await?;
+/// while let Some(lease) = claims.next().await? {
+///     lease.finish().await?;
+/// }
+/// assert!(shops.crawl().due("DE").await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Claims<R> {
     track: Track,
@@ -155,7 +188,8 @@ impl<R: Record> Claims<R> {
         let state = track.state(&range.state)?;
         let leased = state.lease_millis.is_some();
         let reads = track.claims().any(|transition| track.reads_item(transition));
-        let item = if leased || reads || !lane.shows_ready {
+        let shown = lane.shows_ready && !item.contains(oversize::PARTS);
+        let item = if leased || reads || !shown {
             match track.core.load(&track.core.key_of(&item), true).await? {
                 Some(item) if track.lifecycle().state_of(&item) == Some(state) => item,
                 _ => return Ok(None),

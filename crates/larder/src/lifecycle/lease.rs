@@ -31,6 +31,22 @@ use crate::shelf::{self, Record};
 const FAIL: &str = "fail";
 
 /// A record that this worker holds. It renews itself until it is dropped, finished or lost.
+///
+/// ```
+/// # larder::schema!("examples/shops.larder");
+/// # use shops::{NewShop, Shops};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let shops = Shops::open(larder::Store::memory().await).await?;
+/// # shops.shops().create(NewShop::new("a.de")).await?;
+/// let lease = shops.crawl().hold("a.de").await?;
+/// assert_eq!((lease.domain.as_str(), lease.fence(), lease.attempts()), ("a.de", 1, 1));
+/// assert!(lease.until().is_some() && !lease.is_lost());
+/// let shop = lease.finish().await?;
+/// assert_eq!(shop.kept().state("crawl"), Some("done"));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Lease<R> {
     record: R,
     hold: Hold,
@@ -118,11 +134,30 @@ impl<R: Record> Lease<R> {
         }
     }
 
+    /// Whether the record is somebody else's by now, or nobody's.
     pub fn is_lost(&self) -> bool {
         self.until().is_none()
     }
 
     /// Waits until the lease is lost.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// # use std::time::Duration;
+    /// shops.store().clock().advance(Duration::from_secs(3 * 60 * 60)); // a lease lasts two hours
+    /// let other = shops.crawl().claim("DE").await?.next().await?.expect("its lease ran out");
+    /// assert!(lease.renew().await.is_err());
+    /// lease.lost().await; // at once
+    /// assert!(lease.is_lost() && other.fence() > lease.fence());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) {
         let mut life = self.life.subscribe();
         // The sender is ours, so the channel is not closed before.
@@ -130,6 +165,20 @@ impl<R: Record> Lease<R> {
     }
 
     /// Works under the lease. The work is dropped where it stands when the lease is lost.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// let offers = lease.work(async { 7 }).await?;
+    /// assert_eq!(offers, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn work<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
             biased;
@@ -148,6 +197,23 @@ impl<R: Record> Lease<R> {
 
     /// Renews the lease now, rather than when a third of it is over. That it succeeds shows that the record is
     /// still ours: worth knowing before something that cannot be undone.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// # use std::time::Duration;
+    /// shops.store().clock().advance(Duration::from_secs(3 * 60 * 60)); // a lease lasts two hours
+    /// let other = shops.crawl().claim("DE").await?.next().await?.expect("its lease ran out");
+    /// assert!(matches!(lease.renew().await, Err(larder::Error::LeaseLost { .. })));
+    /// other.renew().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn renew(&self) -> Result<(), Error> {
         match self.hold.extend().await {
             Ok(until) => {
@@ -171,6 +237,20 @@ impl<R: Record> Lease<R> {
     /// The only transition out of the leased state, made if the record is still ours.
     ///
     /// Where there are several, the one called `finish` or `complete`; others are made by [`Lease::run`].
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// let shop = lease.finish().await?;
+    /// assert!(shop.crawled_at.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn finish(self) -> Result<R, Error> {
         let track = &self.hold.track;
         let out: Vec<&Transition> = track
@@ -192,6 +272,20 @@ impl<R: Record> Lease<R> {
     }
 
     /// A transition out of the leased state, made if the record is still ours.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// let shop = lease.run("finish", larder::Fields::new()).await?;
+    /// assert_eq!(shop.kept().state("crawl"), Some("done"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run(self, transition: &str, params: Fields) -> Result<R, Error> {
         let item = self.hold.leave(transition, &params).await?;
         self.read(&item)
@@ -199,6 +293,21 @@ impl<R: Record> Lease<R> {
 
     /// Gives the record back untouched: it is where it was before, as due as it was, and this does not count
     /// as an attempt.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// let shop = lease.release().await?;
+    /// assert_eq!(shop.kept().state("crawl"), Some("never"));
+    /// assert_eq!(shops.crawl().hold("a.de").await?.attempts(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<R, Error> {
         let Hold { track, from, .. } = &self.hold;
         let mut changes = Changes::default();
@@ -215,6 +324,23 @@ impl<R: Record> Lease<R> {
     /// After the last attempt that the schema allows, the transition `fail` is made if there is one, with the
     /// error in its text parameters. Otherwise the record stays in the leased state, held by nobody: it is
     /// listed as stuck and exhausted until somebody releases it.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// lease.retry("the shop did not answer").await?;
+    /// assert!(shops.crawl().due("DE").await?.is_empty(), "it is left alone for a while");
+    /// # use std::time::Duration;
+    /// shops.store().clock().advance(Duration::from_secs(2 * 60 * 60));
+    /// assert_eq!(shops.crawl().due("DE").await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn retry(self, error: impl fmt::Display) -> Result<(), Error> {
         let Hold { track, state, from, attempts, .. } = &self.hold;
         let names = track.lease_attributes()?;

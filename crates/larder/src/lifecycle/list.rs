@@ -25,6 +25,22 @@ use crate::{Error, oversize};
 const PAGE: usize = 50;
 
 /// Records by state, in order. Awaiting it reads them.
+///
+/// ```
+/// # larder::schema!("examples/shops.larder");
+/// # use shops::{NewShop, Shops};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let shops = Shops::open(larder::Store::memory().await).await?;
+/// for (domain, country) in [("a.de", "DE"), ("b.de", "DE"), ("c.fr", "FR")] {
+///     shops.shops().create(NewShop { country: Some(country.to_owned()), ..NewShop::new(domain) }).await?;
+/// }
+/// let due = shops.crawl().due("DE").group("FR").await?;
+/// assert_eq!(due.len(), 3);
+/// assert_eq!(shops.crawl().due("DE").limit(1).await?[0].state, "never");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a listing is read when it is awaited"]
 #[derive(Debug)]
 pub struct Listing<R> {
@@ -73,11 +89,13 @@ impl<R: Record> Listing<R> {
         self
     }
 
+    /// Those that entered the state last come first.
     pub fn newest_first(mut self) -> Self {
         self.forward = false;
         self
     }
 
+    /// At most so many records.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self

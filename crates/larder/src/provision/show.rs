@@ -9,6 +9,7 @@ use super::{Line, Mark, Plan, Step, TablePlan, Verdict};
 use crate::store::TableChange;
 
 impl Mark {
+    /// The character in front of a line.
     pub fn sign(self) -> char {
         match self {
             Self::Create => '+',
@@ -19,6 +20,7 @@ impl Mark {
         }
     }
 
+    /// As programs read it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -32,6 +34,7 @@ impl Mark {
 }
 
 impl Verdict {
+    /// As programs read it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -142,6 +145,23 @@ impl Plan {
         text
     }
 
+    /// The same for programs.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// use larder::provision::plan;
+    /// # use larder::provision::Desired;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let desired = [Desired::of(library::schema(), &larder::Environment::new()).expect("there are no params")];
+    /// # let store = larder::Store::memory().await;
+    /// let json = plan(&desired, &store).await?.to_json();
+    /// assert_eq!(json["tables"][0]["verdict"], "create");
+    /// assert_eq!(json["settled"], false);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn to_json(&self) -> Value {
         let counts = |mark: Mark| self.lines(mark).count();
         json!({

@@ -14,8 +14,23 @@ use crate::entity::Core;
 use crate::price::{Units, read_units};
 
 /// What a query would do.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let explained = library.books().by_author("Austen").limit(10).explain()?;
+/// assert_eq!((explained.table.as_str(), explained.index.as_deref()), ("library", Some("ByAuthor")));
+/// assert!(explained.to_string().starts_with("query  library by ByAuthor"));
+/// assert!(explained.request.contains("KeyConditionExpression"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
+    /// What the store calls the table.
     pub table: String,
     /// What the store calls the index; `None` is the table itself.
     pub index: Option<String>,

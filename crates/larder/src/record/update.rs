@@ -14,16 +14,34 @@ use std::sync::Arc;
 
 use larder_engine::ops::{ReturnValues, UpdateItem, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue};
-use larder_model::{AttributeValue, Item, Number, Path};
-use larder_schema::schema::{CheckMode, OversizeStep, Role, Ttl};
+use larder_model::{AttributeValue, Item, Number, Path, UnixTime};
+use larder_schema::schema::{CheckMode, Role, Ttl};
 use larder_schema::{Expr, Field, Fields, Type, Value, Violation};
 
-use super::{RACES_MAX, mentions_now, unchanged};
+use super::{RACES_MAX, mentions_now, stand_back, unchanged};
+use crate::cache::freshness;
 use crate::entity::{Core, VERSION, and, or};
 use crate::shelf::{self, FieldType, Record};
 use crate::{Error, Invalid, oversize, store};
 
 /// Changes to some fields of a record. Awaiting it makes them, and gives the record as it is then.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// # use library::Book;
+/// # library.books().create(NewBook::new("1")).await?;
+/// // By field names; `library.books().update("1")` has a method for each field.
+/// let update = library.shelf::<Book>().update("1");
+/// let update = update.set("place", "A3".to_owned()).add("copies", 2).append("topics", vec!["love".to_owned()]);
+/// let book = update.clear("year").await?;
+/// assert_eq!((book.place.as_deref(), book.copies, book.year), (Some("A3"), 3, None));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an update happens when it is awaited"]
 pub struct Update<R> {
     core: Arc<Core>,
@@ -50,6 +68,21 @@ impl<R: Record> Update<R> {
     }
 
     /// Sets a field to a value of the schema's own kind.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// let books = library.entries("Book").expect("the schema has it");
+    /// let key = larder::Fields::from([("isbn".to_owned(), "1".into())]);
+    /// let book = books.update(key).set_value("year", 1815.into()).await?;
+    /// assert_eq!(book.fields["year"].as_i64(), Some(1815));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_value(mut self, field: &str, value: Value) -> Self {
         self.changes.set.insert(field.to_owned(), value);
         self
@@ -75,6 +108,22 @@ impl<R: Record> Update<R> {
     }
 
     /// Only if the record still has this version.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let books = library.books();
+    /// let book = books.create(NewBook::new("1")).await?;
+    /// let read = book.kept().version().expect("the schema says `versions on`");
+    /// books.update("1").title("Emma").await?;
+    /// let late = books.update("1").title("Ema").if_version(read).await;
+    /// assert!(matches!(late, Err(larder::Error::Conflict { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn if_version(mut self, version: i64) -> Self {
         self.changes.condition = Some(Condition::Compare {
             left: Operand::Path(Path::attribute(VERSION)),
@@ -90,6 +139,19 @@ impl<R: Record> Update<R> {
     }
 
     /// Makes the changes.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// let update = library.books().update("1").add_copies(1);
+    /// assert_eq!(update.send().await?.copies, 2); // the same as `update.await?`
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn send(self) -> Result<R, Error> {
         let key = self.key?;
         let item = self.core.change(&key, self.changes).await.map_err(|refused| match refused {
@@ -126,6 +188,17 @@ pub(crate) struct Changes {
     pub(crate) condition: Option<Condition>,
 }
 
+impl Changes {
+    /// Whether only attributes of the layer itself change.
+    fn is_of_layer(&self) -> bool {
+        self.set.is_empty()
+            && self.add.is_empty()
+            && self.append.is_empty()
+            && self.remove.is_empty()
+            && self.states.is_empty()
+    }
+}
+
 /// Why a partial write did not happen.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -153,25 +226,36 @@ impl Core {
     pub(crate) async fn change(&self, key: &Item, changes: Changes) -> Result<Item, Refused> {
         self.check_changes(&changes)?;
         let scope = self.scope(&changes);
+        self.settle(key).await?;
+        let mut refused_by = None;
         if self.is_direct(key, &changes, &scope)? {
             let known = self.schema.read_item(self.table(), self.entity(), key).unwrap_or_default();
-            let rewrite = self.rewrite(&changes, &scope, known, None)?;
-            return match self.send_update(key, rewrite).await {
-                Ok(item) => Ok(item),
-                Err(Error::Store(store::Error::Condition { item })) => Err(self.refusal(key, item).await?),
-                Err(error) => Err(error.into()),
-            };
+            let rewrite = self.rewrite(key, &changes, &scope, known, None)?;
+            match self.send_update(key, rewrite).await {
+                Ok(item) => return Ok(item),
+                // Looking at the item tells what stood in the way: the caller's condition, or a check.
+                Err(Error::Store(store::Error::Condition { item })) => refused_by = item,
+                Err(error) => return Err(error.into()),
+            }
         }
-        let mut current = self.current(key, None).await?;
-        for _ in 0..RACES_MAX {
+        let mut current = self.current(key, refused_by).await?;
+        for lost in 0..RACES_MAX {
+            if lost > 1 {
+                stand_back(lost).await;
+                current = self.current(key, None).await?;
+            }
             let Some(item) = current.take() else { return Err(Refused::Missing) };
             let asked = changes.condition.as_ref();
             if !asked.is_none_or(|asked| asked.holds(Some(&item)).unwrap_or(false)) {
                 return Err(Refused::Condition(Box::new(item)));
             }
             let fields = self.fields_of(&item)?;
-            let rewrite = self.rewrite(&changes, &scope, fields, Some(&item))?;
+            let rewrite = self.rewrite(key, &changes, &scope, fields, Some(&item))?;
             let written = match oversize::guard(&item) {
+                None if self.outgrows(key, &item, &rewrite) => {
+                    let guard = self.all_unchanged(&item);
+                    self.rewrite_whole(key, &item, rewrite, guard).await
+                }
                 None => self.send_update(key, rewrite).await,
                 Some(guard) => self.rewrite_whole(key, &item, rewrite, guard).await,
             };
@@ -196,13 +280,6 @@ impl Core {
         }
     }
 
-    async fn refusal(&self, key: &Item, item: Option<Box<Item>>) -> Result<Refused, Error> {
-        Ok(match self.current(key, item).await? {
-            Some(item) => Refused::Condition(Box::new(item)),
-            None => Refused::Missing,
-        })
-    }
-
     async fn send_update(&self, key: &Item, rewrite: Rewrite) -> Result<Item, Error> {
         let request = UpdateItem {
             table: self.table_name.clone(),
@@ -216,8 +293,24 @@ impl Core {
             },
         };
         let updated = self.store.update_item(request).await;
-        self.cache.wrote(key, updated.is_ok());
+        // What waits to be written behind came after the update had begun: it is still to be written.
+        self.cache.wrote(key, false);
         updated?.ok_or_else(|| self.missing(key))
+    }
+
+    /// Whether a change makes an item too large to be kept as it is.
+    fn outgrows(&self, key: &Item, item: &Item, rewrite: &Rewrite) -> bool {
+        let applied = rewrite.update.apply(Some(item), key);
+        applied.is_ok_and(|applied| oversize::is_oversize(self, &applied))
+    }
+
+    /// The condition that nothing of an item has changed.
+    fn all_unchanged(&self, item: &Item) -> Condition {
+        let stored = self.entity().fields.iter().filter(|field| field.is_stored());
+        let names: BTreeSet<&str> = stored.map(|field| &*field.attribute).chain(item.names()).collect();
+        let keys = self.key_of(item);
+        let names = names.into_iter().filter(|name| !keys.contains(name));
+        names.map(|name| unchanged(name, item)).fold(self.is_there(self.unix_now()), and)
     }
 
     /// An item that is kept in parts or packed is written anew.
@@ -234,7 +327,9 @@ impl Core {
             cause: error.to_string(),
         })?;
         let item = oversize::without_marks(applied);
-        self.save(item.clone(), Some(guard)).await?;
+        let saved = self.write_whole(item.clone(), Some(guard)).await;
+        self.cache.wrote(key, false);
+        saved?;
         Ok(item)
     }
 
@@ -260,6 +355,23 @@ impl Core {
                     let number = matches!(field.kind, Type::Int | Type::Float | Type::Decimal);
                     if changes.add.contains_key(name) && !number {
                         broken(name, "must be a number to be added to", &field.kind.to_string());
+                    }
+                    let ways = [
+                        changes.set.contains_key(name) || changes.remove.contains(name),
+                        changes.add.contains_key(name),
+                        changes.append.contains_key(name),
+                    ];
+                    if ways.into_iter().filter(|way| *way).count() > 1 {
+                        broken(name, "must be changed in one way", "changed in several");
+                    }
+                    let whole = changes.add.get(name).is_none_or(|number| number.to_i64().is_some());
+                    if field.kind == Type::Int && !whole {
+                        broken(name, "must be a whole number to be added", &changes.add[name].to_string());
+                    }
+                    let added = changes.append.get(name).map_or(0, Vec::len);
+                    if let Some(max) = field.checks.len.and_then(|(_, max)| max).filter(|max| added > *max) {
+                        let rule = format!("must have at most {max} members");
+                        broken(name, &rule, &format!("a list of {added} to be appended"));
                     }
                     if changes.append.contains_key(name) && !matches!(field.kind, Type::List(_)) {
                         broken(name, "must be a list to be appended to", &field.kind.to_string());
@@ -301,6 +413,11 @@ impl Core {
         let mut names: BTreeSet<String> = changes.set.keys().chain(&changes.remove).cloned().collect();
         names.extend(changes.add.keys().chain(changes.append.keys()).cloned());
         let mut affected = Affected::default();
+        if let CheckMode::Record(into) = &entity.policy.checks {
+            // Any change may mend or break a check.
+            names.insert(into.clone());
+            affected.inputs.insert(into.clone());
+        }
         for &at in &entity.order {
             let field = &entity.fields[at];
             let Some(equation) = &field.equation else { continue };
@@ -342,13 +459,7 @@ impl Core {
     fn is_direct(&self, key: &Item, changes: &Changes, affected: &Affected) -> Result<bool, Error> {
         let entity = self.entity();
         let policy = &entity.policy;
-        let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
-        let packed = policy.compress_over.is_some()
-            || steps
-                .iter()
-                .flatten()
-                .any(|step| matches!(step, OversizeStep::Split | OversizeStep::Compress));
-        if packed || policy.checks != CheckMode::Strict || !affected.restated.is_empty() {
+        if oversize::may_pack(self) || policy.checks != CheckMode::Strict || !affected.restated.is_empty() {
             return Ok(false);
         }
         let in_key = self.schema.read_item(self.table(), entity, key).unwrap_or_default();
@@ -386,6 +497,7 @@ impl Core {
     /// The update and its condition, from fields as they were.
     fn rewrite(
         &self,
+        key: &Item,
         changes: &Changes,
         affected: &Affected,
         mut fields: Fields,
@@ -409,7 +521,7 @@ impl Core {
                 fields.insert(name.clone(), sum(&before, number));
             }
             if !affected.inputs.contains(name) {
-                conditions.extend(room_for(field, number));
+                conditions.extend(self.room_for(field, &start, number));
                 let path = Path::attribute(&field.attribute);
                 let start = self.encoded(field, &start)?;
                 let old = SetOperand::IfNotExists(path.clone(), Box::new(SetOperand::Value(start)));
@@ -482,22 +594,76 @@ impl Core {
                 None => update.remove.push(path),
             }
         }
-        let version = entity.policy.versions.then(|| (VERSION.to_owned(), 1));
+        // A lease that is renewed leaves the record as it is.
+        let version = (entity.policy.versions && !changes.is_of_layer()).then(|| (VERSION.to_owned(), 1));
         for (name, count) in changes.counts.iter().cloned().chain(version) {
             let path = Path::attribute(&name);
             let zero = Box::new(SetOperand::Value(AttributeValue::from(0)));
             let old = SetOperand::IfNotExists(path.clone(), zero);
             update.set.push((path, SetValue::Plus(old, SetOperand::Value(AttributeValue::from(count)))));
         }
-        if let (true, Some(ttl), Some(ends)) = (affected.ttl, &self.table().ttl, self.ends(&fields, now)) {
-            let seconds = SetOperand::Value(AttributeValue::from(ends.seconds()));
-            update.set.push((Path::attribute(&ttl.attribute), SetValue::Is(seconds)));
+        if affected.ttl {
+            self.rewrite_end(&mut update, key, self.ends(&fields, now));
         }
         if let Some(item) = item {
             conditions.extend(self.carriers(affected).iter().map(|name| unchanged(name, item)));
+            // What is appended to would not be found in the head of an item that was split meanwhile.
+            conditions.extend(oversize::same_parts(self, item));
         }
         let condition = conditions.into_iter().reduce(and).expect("there is at least one");
         Ok(Rewrite { update, condition })
+    }
+
+    /// Moves the end of an item, as a put would write it.
+    fn rewrite_end(&self, update: &mut larder_expr::Update, key: &Item, ends: Option<UnixTime>) {
+        let mut stamped = key.clone();
+        if let Some(ends) = ends {
+            freshness::stamp(self, &mut stamped, ends, self.unix_now());
+        } else {
+            update.remove.extend(self.ends_in().map(Path::attribute));
+        }
+        for (name, value) in stamped.into_iter().filter(|(name, _)| !key.contains(name)) {
+            update.set.push((Path::attribute(&name), SetValue::Is(SetOperand::Value(value))));
+        }
+    }
+
+    /// The condition that a number still passes its checks when this is added to it.
+    fn room_for(&self, field: &Field, start: &Value, number: &Number) -> Option<Condition> {
+        let path = Path::attribute(&field.attribute);
+        let growing = *number >= Number::from(0);
+        let range = field.checks.range;
+        let mut limits = Vec::new();
+        if growing {
+            limits.extend(range.and_then(|range| {
+                let within = if range.max_included { Comparator::LessOrEqual } else { Comparator::Less };
+                Some((within, range.max?))
+            }));
+            limits.extend(
+                (field.kind == Type::Int).then_some((Comparator::LessOrEqual, Number::from(i64::MAX))),
+            );
+        } else {
+            limits.extend(range.and_then(|range| Some((Comparator::GreaterOrEqual, range.min?))));
+            limits.extend(field.checks.positive.then_some((Comparator::Greater, Number::from(0))));
+            limits.extend(
+                (field.kind == Type::Int).then_some((Comparator::GreaterOrEqual, Number::from(i64::MIN))),
+            );
+        }
+        let fits = limits.into_iter().filter_map(|(comparator, limit)| {
+            Some(Condition::Compare {
+                left: Operand::Path(path.clone()),
+                comparator,
+                right: Operand::Value(AttributeValue::N(limit.checked_sub(*number).ok()?)),
+            })
+        });
+        let fits = fits.reduce(and);
+        // Where there is none yet, what it begins with is known.
+        let begun = Fields::from([(field.name.clone(), sum(start, number))]);
+        if self.violations_of(&begun, std::iter::once(&field.name)).is_empty() {
+            fits.map(|fits| or(Condition::NotExists(path), fits))
+        } else {
+            let there = Condition::Exists(path);
+            Some(fits.map_or(there.clone(), |fits| and(there, fits)))
+        }
     }
 
     /// Checks the record as it will be. Where the schema says so, what it breaks is recorded.
@@ -573,8 +739,18 @@ impl Core {
             };
             field.is_stored() && (field.name == name || in_template)
         };
-        let inputs = affected.inputs.iter();
+        let mut inputs: Vec<&str> = affected.inputs.iter().map(String::as_str).collect();
+        let mut at = 0;
+        // What is not stored rests on what is.
+        while let Some(name) = inputs.get(at) {
+            let unstored = entity.field(name).filter(|field| field.role == Role::Let);
+            let behind = unstored.and_then(|field| field.equation.as_ref()).map(Expr::fields);
+            let new: Vec<&str> = behind.into_iter().flatten().filter(|name| !inputs.contains(name)).collect();
+            inputs.extend(new);
+            at += 1;
+        }
         inputs
+            .into_iter()
             .flat_map(|name| entity.fields.iter().filter(move |field| carries(field, name)))
             .map(|field| field.attribute.clone())
             .collect()
@@ -598,10 +774,11 @@ impl Core {
     /// What a partial write would send, as things are now.
     pub(crate) async fn planned_change(&self, key: &Item, changes: &Changes) -> Result<Planned, Refused> {
         self.check_changes(changes)?;
+        self.settle(key).await?;
         let scope = self.scope(changes);
         if self.is_direct(key, changes, &scope)? {
             let known = self.schema.read_item(self.table(), self.entity(), key).unwrap_or_default();
-            let Rewrite { update, condition } = self.rewrite(changes, &scope, known, None)?;
+            let Rewrite { update, condition } = self.rewrite(key, changes, &scope, known, None)?;
             return Ok(Planned::Update { update, condition, raced: false });
         }
         let Some(item) = self.current(key, None).await? else { return Err(Refused::Missing) };
@@ -609,7 +786,7 @@ impl Core {
         if !asked.is_none_or(|asked| asked.holds(Some(&item)).unwrap_or(false)) {
             return Err(Refused::Condition(Box::new(item)));
         }
-        let rewrite = self.rewrite(changes, &scope, self.fields_of(&item)?, Some(&item))?;
+        let rewrite = self.rewrite(key, changes, &scope, self.fields_of(&item)?, Some(&item))?;
         let Some(guard) = oversize::guard(&item) else {
             return Ok(Planned::Update { update: rewrite.update, condition: rewrite.condition, raced: true });
         };
@@ -643,25 +820,6 @@ fn sum(before: &Value, number: &Number) -> Value {
         }
         other => other.clone(),
     }
-}
-
-/// The condition that a number stays in its range when this is added to it.
-fn room_for(field: &Field, number: &Number) -> Option<Condition> {
-    let range = field.checks.range?;
-    let path = Path::attribute(&field.attribute);
-    let growing = *number >= Number::from(0);
-    let (limit, comparator) = match (growing, range.max_included) {
-        (true, true) => (range.max?, Comparator::LessOrEqual),
-        (true, false) => (range.max?, Comparator::Less),
-        (false, _) => (range.min?, Comparator::GreaterOrEqual),
-    };
-    let limit = limit.checked_sub(*number).ok()?;
-    let fits = Condition::Compare {
-        left: Operand::Path(path.clone()),
-        comparator,
-        right: Operand::Value(AttributeValue::N(limit)),
-    };
-    Some(or(Condition::NotExists(path), fits))
 }
 
 /// The condition that a list has room for so many more.

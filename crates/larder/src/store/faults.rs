@@ -30,6 +30,21 @@ use parking_lot::Mutex;
 pub struct Faults(Arc<Mutex<State>>);
 
 /// A way to fail.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// use larder::store::Fault;
+///
+/// library.store().faults().fail_next(1, Fault::LostAnswer).only(&["PutItem"]);
+/// assert!(library.books().create(library::NewBook::new("1")).await.is_err());
+/// assert!(library.books().get("1").await?.is_some(), "it was written all the same");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request is turned away: [`Error::Throttled`](super::Error::Throttled).
@@ -85,14 +100,17 @@ impl Faults {
         self.set(|state| state.random = Rng::with_seed(seed))
     }
 
+    /// How often a request is turned away.
     pub fn throttle(&self, probability: f64) -> &Self {
         self.set(|state| state.throttle = probability)
     }
 
+    /// How often the store fails at a request.
     pub fn fail(&self, probability: f64) -> &Self {
         self.set(|state| state.error = probability)
     }
 
+    /// How often a request is carried out and nobody hears of it.
     pub fn lose_answers(&self, probability: f64) -> &Self {
         self.set(|state| state.lose_answer = probability)
     }
@@ -107,6 +125,7 @@ impl Faults {
         self.set(|state| state.is_down = true)
     }
 
+    /// Everything gets there again.
     pub fn up(&self) -> &Self {
         self.set(|state| state.is_down = false)
     }

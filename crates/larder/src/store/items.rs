@@ -13,8 +13,16 @@ use larder_model::{Item, TableName};
 use super::{Error, Store};
 
 /// A page of a query or scan.
+///
+/// ```
+/// use larder::store::Page;
+///
+/// let last = Page { items: Vec::new(), count: 0, scanned: 12, last_key: None, units: 0.5 };
+/// assert!(last.last_key.is_none(), "nothing follows, though nothing was found");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
+    /// What was found, in order.
     pub items: Vec<Item>,
     /// Counted, also where no items were asked for.
     pub count: usize,
@@ -27,6 +35,27 @@ pub struct Page {
 }
 
 impl Store {
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// use larder::store::ops::{GetItem, ReturnCapacity};
+    ///
+    /// let book = library.books().create(NewBook::new("1")).await?;
+    /// let request = GetItem {
+    ///     table: larder_model::TableName::new("library")?,
+    ///     key: book.kept().key().clone(),
+    ///     consistent: true,
+    ///     projection: None,
+    ///     capacity: ReturnCapacity::None,
+    /// };
+    /// let item = library.store().get_item(request).await?.expect("it was just made");
+    /// assert_eq!(item.get("title").and_then(|title| title.as_str()), Some("Untitled"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn get_item(&self, request: GetItem) -> Result<Option<Item>, Error> {
         match self.execute(Request::GetItem(request)).await? {
             Response::GetItem(output) => output.item.map(item).transpose(),
@@ -58,6 +87,7 @@ impl Store {
         }
     }
 
+    /// One page of a partition.
     pub async fn query(&self, request: Query) -> Result<Page, Error> {
         match self.execute(Request::Query(request)).await? {
             Response::Query(output) => page(output),
@@ -65,6 +95,7 @@ impl Store {
         }
     }
 
+    /// One page of a whole table or index.
     pub async fn scan(&self, request: Scan) -> Result<Page, Error> {
         match self.execute(Request::Scan(request)).await? {
             Response::Scan(output) => page(output),
@@ -108,6 +139,7 @@ impl Store {
         }
     }
 
+    /// Writes all or nothing.
     pub async fn transact_write_items(&self, request: TransactWriteItems) -> Result<(), Error> {
         match self.execute(Request::TransactWriteItems(request)).await? {
             Response::TransactWriteItems(_) => Ok(()),

@@ -323,6 +323,14 @@ $take        })
         }
     }
 
+    /// Whether a field is not shown: a secret, or worked out from one. A type with a secret in it hides that itself.
+    fn is_hidden(&self, field: &Field) -> bool {
+        let mut entities = self.schema.tables.iter().flat_map(|table| &table.entities);
+        let of_field = entities.find(|entity| entity.fields.iter().any(|known| std::ptr::eq(known, field)));
+        let computed = || of_field.is_some_and(|entity| self.schema.tells_secret(entity, field));
+        field.checks.secret || (field.equation.is_some() && computed())
+    }
+
     /// A struct with everything public but `kept`. A secret is not shown.
     fn declare(
         &mut self,
@@ -332,7 +340,8 @@ $take        })
         extra: Option<&str>,
         extra_shown: Option<&str>,
     ) {
-        let secret = members.iter().any(|member| member.field.checks.secret);
+        let hidden: Vec<bool> = members.iter().map(|member| self.is_hidden(member.field)).collect();
+        let secret = hidden.contains(&true);
         let blank =
             members.iter().all(|member| matches!(member.presence, Presence::Perhaps)) && extra.is_none();
         let mut derives = vec!["Clone", "PartialEq"];
@@ -358,8 +367,8 @@ $take        })
         );
         if secret {
             let mut shown = String::new();
-            for member in members {
-                let value = match (member.field.checks.secret, &member.presence) {
+            for (member, hidden) in members.iter().zip(hidden) {
+                let value = match (hidden, &member.presence) {
                     (false, _) => format!("&self.{}", member.identifier),
                     (true, Presence::Perhaps) => {
                         format!("&self.{}.as_ref().map(|_| ::larder::__private::Secret)", member.identifier)

@@ -1,0 +1,36 @@
+//! `larder get`: one record, by its key.
+//!
+//! The store is read and no source is called. What has expired is not there.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use larder::{Look, Why};
+
+use crate::data::{Access, Key, Target};
+
+/// Show one record, by the fields of its key
+///
+/// Exits with 4 when there is none.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    key: Key,
+}
+
+impl Get {
+    pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let kind = self.target.kind()?;
+        let key = self.key.fields(&kind)?;
+        let found = self.target.work(&kind, Access::Read, async |shelf| match shelf.look(key).await {
+            Look::Hit(found) => Ok(Some(found.into_record())),
+            Look::Miss(Why::Unreachable(error)) => Err(error),
+            Look::Miss(_) => Ok(None),
+        })?;
+        let Some(entry) = found else { return Ok(self.target.not_found(&self.key)) };
+        self.target.show(&kind, &entry)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,130 @@
+//! `larder query`: the records of one partition, by an index or by the table's own key.
+//!
+//! A partition is named by fields, and a range by values of the sort key, as the schema has them. Where a page ends
+//! before the partition does, stderr says how to go on.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use larder::Fields;
+use larder_schema::Type;
+
+use crate::data::{self, Access, Given, Kind, Target};
+use crate::terminal;
+
+/// List the records of one partition, by an index or by the table's own key
+#[derive(Debug, Args)]
+pub(crate) struct Query {
+    #[command(flatten)]
+    target: Target,
+    /// An index, such as by_company, if not the table itself; then the fields that name a partition
+    #[arg(value_name = "INDEX|NAME=VALUE", required = true)]
+    asked: Vec<String>,
+    /// Only with this sort key
+    #[arg(long, value_name = "VALUE", conflicts_with_all = ["from", "until", "begins_with"])]
+    at: Option<String>,
+    /// Only with this sort key or a later one
+    #[arg(long, value_name = "VALUE", conflicts_with = "begins_with")]
+    from: Option<String>,
+    /// Only with this sort key or an earlier one
+    #[arg(long, value_name = "VALUE", conflicts_with = "begins_with")]
+    until: Option<String>,
+    /// Only with a sort key that begins so
+    #[arg(long, value_name = "TEXT")]
+    begins_with: Option<String>,
+    /// From the last sort key to the first
+    #[arg(long)]
+    newest_first: bool,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
+    /// Go on where a page ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Also what has expired and is still stored
+    #[arg(long)]
+    even_expired: bool,
+}
+
+impl Query {
+    pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let kind = self.target.kind()?;
+        let (index, given) = match self.asked.split_first() {
+            Some((index, given)) if !index.contains('=') => (Some(index.as_str()), given),
+            _ => (None, self.asked.as_slice()),
+        };
+        let access = access(&kind, index)?;
+        let known: Vec<&str> = access.arguments.iter().map(|argument| argument.name.as_str()).collect();
+        let mut partition = Fields::new();
+        for given in given {
+            let Given { name, text } = given.parse()?;
+            let argument = access.arguments.iter().find(|argument| argument.name == name);
+            let argument = argument.ok_or_else(|| {
+                format!("`{name}` does not name a partition here; {} does", known.join(" with "))
+            })?;
+            partition.insert(name, kind.value(&argument.kind, &argument.name, &text)?);
+        }
+        if let Some(missing) = known.iter().find(|name| !partition.contains_key(**name)) {
+            return Err(format!("`{missing}` is missing: a partition is named by {}", known.join(" and ")));
+        }
+        let sort = access.sort.as_ref().map_or(Type::String, |sort| sort.kind.clone());
+        let bound = |option: &str, text: &Option<String>| {
+            text.as_ref().map(|text| kind.value(&sort, option, text)).transpose()
+        };
+        let (at, from) = (bound("--at", &self.at)?, bound("--from", &self.from)?);
+        let until = bound("--until", &self.until)?;
+        let page = self.target.work(&kind, Access::Read, async |shelf| {
+            let mut query = match index {
+                Some(index) => shelf.index_by(index, partition),
+                None => shelf.within_by(partition),
+            };
+            query = query.limit(self.limit);
+            for (value, narrow) in [
+                (at, larder::Query::at as fn(larder::Query<_>, larder::Value) -> larder::Query<_>),
+                (from, larder::Query::from),
+                (until, larder::Query::until),
+            ] {
+                if let Some(value) = value {
+                    query = narrow(query, value);
+                }
+            }
+            if let Some(text) = &self.begins_with {
+                query = query.begins_with(text);
+            }
+            if self.newest_first {
+                query = query.newest_first();
+            }
+            if self.even_expired {
+                query = query.even_expired();
+            }
+            if let Some(cursor) = &self.cursor {
+                query = query.start_at(cursor);
+            }
+            query.page().await
+        })?;
+        if page.items.is_empty() && !self.target.json {
+            terminal::print("nothing is there\n")?;
+        } else {
+            let Target { json, show_secrets, .. } = self.target;
+            terminal::print(&data::records(&kind, &page.items, json, show_secrets))?;
+        }
+        if let Some(cursor) = page.cursor {
+            eprintln!("there may be more: --cursor {cursor}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// How an index, or the table itself, is asked.
+fn access(kind: &Kind, index: Option<&str>) -> Result<larder_schema::Access, String> {
+    let (table, entity) = (kind.table(), kind.entity());
+    let found = match index {
+        None => entity.access(table, None),
+        Some(name) => table.index(name).and_then(|index| entity.access(table, Some(index))),
+    };
+    found.ok_or_else(|| {
+        let holding = table.indexes.iter().filter(|index| entity.access(table, Some(index)).is_some());
+        let known: Vec<&str> = holding.map(|index| index.alias.as_str()).collect();
+        data::unknown(&entity.name, "index", index.unwrap_or_default(), &known)
+    })
+}

@@ -1,0 +1,299 @@
+//! Data by the schema: which entity is meant, the values that are given, the store they are in.
+//!
+//! `keiba.Race` is entity `Race` of system `keiba`, looked for where `larder check` looks. Commands that only read
+//! leave a store's directory alone when it is not there.
+
+mod show;
+mod values;
+
+use std::fmt;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use larder::store::STORE_VARIABLE;
+use larder::{Address, Entry, Error, Fields, Schema, Shelf, Store, System};
+use larder_model::{AttributeValue, Item, KeyType, Number};
+use larder_schema::schema::{KeyAttribute, KeySource, Lifecycle, Role};
+use larder_schema::{Entity, Field, Table, Type, closest};
+use serde_json::{Map, Value as Json};
+
+use crate::commands::plan;
+use crate::{project, terminal};
+
+pub(crate) use show::{hidden, key_text, moment, object, record, records, table};
+
+/// There is no such record.
+pub(crate) const NOT_FOUND: u8 = 4;
+
+/// Which entity, where it is kept, and how it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The entity, such as keiba.Race
+    #[arg(value_name = "SYSTEM.ENTITY")]
+    entity: String,
+    /// Where the tables are: a directory, memory:, dynamodb: (AWS) or dynamodb:http://HOST:PORT
+    #[arg(long, env = STORE_VARIABLE, value_name = "STORE", default_value_t = Address::default())]
+    store: Address,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print secrets too
+    #[arg(long, requires = "json")]
+    pub(crate) show_secrets: bool,
+}
+
+/// A field and its value, as they are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl FromStr for Given {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, text)) if !name.is_empty() => {
+                Ok(Self { name: name.to_owned(), text: text.to_owned() })
+            }
+            _ => Err("a field is given as name=value".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.text)
+    }
+}
+
+/// One record, by the fields of its key or by the key as it is stored.
+#[derive(Debug, Args)]
+pub(crate) struct Key {
+    /// The fields of the key
+    #[arg(value_name = "NAME=VALUE", required_unless_present = "key")]
+    fields: Vec<Given>,
+    /// The partition key as it is stored, such as RACE#202405021211
+    #[arg(long, conflicts_with = "fields", value_name = "KEY")]
+    key: Option<String>,
+    /// The sort key as it is stored [default: that of the entity, where all have the same]
+    #[arg(long, requires = "key", value_name = "KEY")]
+    sort: Option<String>,
+}
+
+impl Key {
+    pub(crate) fn fields(&self, kind: &Kind) -> Result<Fields, String> {
+        match &self.key {
+            Some(key) => kind.read_key(key, self.sort.as_deref()),
+            None => kind.fields(&self.fields),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let given = self.fields.iter().map(ToString::to_string);
+        let raw = self.key.iter().chain(&self.sort).cloned();
+        f.write_str(&given.chain(raw).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Whether a command changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl Target {
+    /// The entity that is meant.
+    pub(crate) fn kind(&self) -> Result<Kind, String> {
+        let Some((system, name)) = self.entity.rsplit_once('.') else {
+            return Err(format!("`{}` names no entity of a system: write it like keiba.Race", self.entity));
+        };
+        let path = project::named(system)?;
+        let broken = || format!("{} has errors: nothing was done", path.display());
+        let schema = terminal::sound(project::load(&path)?).ok_or_else(broken)?;
+        if schema.entity(name).is_none() {
+            let entities = schema.tables.iter().flat_map(|table| &table.entities);
+            let known: Vec<&str> = entities.map(|entity| entity.name.as_str()).collect();
+            return Err(unknown(&schema.system, "entity", name, &known));
+        }
+        Ok(Kind { schema, name: name.to_owned() })
+    }
+
+    /// Opens the store and works on the records of the entity.
+    pub(crate) fn work<T>(
+        &self,
+        kind: &Kind,
+        access: Access,
+        work: impl AsyncFnOnce(Shelf<Entry>) -> Result<T, Error>,
+    ) -> Result<T, String> {
+        let done = plan::runtime()?.block_on(async {
+            let store = match access {
+                Access::Read => Store::look(&self.store).await?,
+                Access::Write => Store::open(&self.store).await?,
+            };
+            let system = System::open_with(kind.schema.clone(), store, project::environment()).await?;
+            work(system.entries(&kind.name).expect("the schema has it")).await
+        });
+        done.map_err(|error| match &error {
+            Error::Store(error) => plan::advise(&self.store, error),
+            _ => error.to_string(),
+        })
+    }
+
+    /// Shows one record.
+    pub(crate) fn show(&self, kind: &Kind, entry: &Entry) -> Result<(), String> {
+        terminal::print(&record(kind, entry, self.json, self.show_secrets))
+    }
+
+    pub(crate) fn not_found(&self, key: &Key) -> ExitCode {
+        eprintln!("larder: there is no {} {key}", self.entity);
+        ExitCode::from(NOT_FOUND)
+    }
+}
+
+/// An entity of a schema.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) schema: Schema,
+    name: String,
+}
+
+impl Kind {
+    pub(crate) fn entity(&self) -> &Entity {
+        self.found().1
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        self.found().0
+    }
+
+    fn found(&self) -> (&Table, &Entity) {
+        self.schema.entity(&self.name).expect("it was found when this was made")
+    }
+
+    fn field(&self, name: &str) -> Result<&Field, String> {
+        self.entity().field(name).ok_or_else(|| {
+            let known: Vec<&str> = self.entity().fields.iter().map(|field| field.name.as_str()).collect();
+            unknown(&self.name, "field", name, &known)
+        })
+    }
+
+    pub(crate) fn lifecycle(&self, name: &str) -> Result<&Lifecycle, String> {
+        self.entity().lifecycle(name).ok_or_else(|| {
+            let known: Vec<&str> = self.entity().lifecycles.iter().map(|known| known.name.as_str()).collect();
+            unknown(&self.name, "lifecycle", name, &known)
+        })
+    }
+
+    /// The values of fields, each by its type.
+    pub(crate) fn fields(&self, given: &[Given]) -> Result<Fields, String> {
+        let mut fields = Fields::new();
+        for Given { name, text } in given {
+            let field = self.field(name)?;
+            let value = values::Reader::of(&self.schema, field).text(&field.kind, name, text)?;
+            if fields.insert(name.clone(), value).is_some() {
+                return Err(format!("`{name}` is given twice"));
+            }
+        }
+        Ok(fields)
+    }
+
+    /// The values of a type that is no field's own, such as those that name a partition.
+    pub(crate) fn value(&self, kind: &Type, name: &str, text: &str) -> Result<larder::Value, String> {
+        values::Reader::open(&self.schema).text(kind, name, text)
+    }
+
+    /// The fields to write: a document with those given by name over it. What the document has besides, because it
+    /// was read from a store, is worked out again.
+    pub(crate) fn draft(&self, document: Option<Json>, given: &[Given]) -> Result<Fields, String> {
+        let mut fields = Fields::new();
+        let members = match document {
+            None => Map::new(),
+            Some(Json::Object(members)) => members,
+            Some(_) => return Err("the document is no JSON object".to_owned()),
+        };
+        for (name, json) in members {
+            if json.is_null() || (self.entity().field(&name).is_none() && self.is_told(&name)) {
+                continue;
+            }
+            let field = self.field(&name)?;
+            if field.is_given() {
+                fields.insert(
+                    name.clone(),
+                    values::Reader::of(&self.schema, field).json(&field.kind, &name, &json)?,
+                );
+            }
+        }
+        for (name, value) in self.fields(given)? {
+            if !self.field(&name)?.is_given() {
+                return Err(format!("`{name}` is worked out from other fields: leave it out"));
+            }
+            fields.insert(name, value);
+        }
+        Ok(fields)
+    }
+
+    /// Whether a name stands for what is shown with a record and is no field of it.
+    fn is_told(&self, name: &str) -> bool {
+        self.entity().lifecycle(name).is_some()
+            || self.table().ttl.as_ref().is_some_and(|ttl| ttl.name == name)
+    }
+
+    /// Whether a number of the key is left to be taken by `create`.
+    pub(crate) fn lacks_sequence(&self, fields: &Fields) -> bool {
+        let mut all = self.entity().fields.iter();
+        all.any(|field| {
+            field.kind == Type::Sequence && field.role != Role::Let && !fields.contains_key(&field.name)
+        })
+    }
+
+    /// The fields that a stored key says.
+    fn read_key(&self, key: &str, sort: Option<&str>) -> Result<Fields, String> {
+        let (table, entity) = self.found();
+        let mut item = Item::new();
+        item.insert(table.partition.attribute.clone(), stored_key(&table.partition, key)?);
+        match (&table.sort, sort, &entity.sort) {
+            (Some(attribute), Some(sort), _) => {
+                item.insert(attribute.attribute.clone(), stored_key(attribute, sort)?);
+            }
+            (Some(attribute), None, Some(KeySource::Template(template)))
+                if template.holes().next().is_none() =>
+            {
+                item.insert(attribute.attribute.clone(), AttributeValue::S(template.prefix(&Fields::new())));
+            }
+            (Some(attribute), None, _) => {
+                return Err(format!("the key has a second part, `{}`: add --sort", attribute.name));
+            }
+            (None, Some(_), _) => return Err(format!("{} has no sort key", self.name)),
+            (None, None, _) => {}
+        }
+        self.schema.read_item(table, entity, &item).map_err(|error| error.to_string())
+    }
+}
+
+fn stored_key(attribute: &KeyAttribute, text: &str) -> Result<AttributeValue, String> {
+    let stored = match attribute.kind {
+        KeyType::S => Some(AttributeValue::S(text.to_owned())),
+        KeyType::N => text.parse::<Number>().ok().map(AttributeValue::N),
+        KeyType::B => STANDARD.decode(text).ok().map(AttributeValue::B),
+    };
+    let wanted = if attribute.kind == KeyType::N { "a number" } else { "bytes in base64" };
+    stored.ok_or_else(|| format!("`{}` is `{text}`, and {wanted} is wanted", attribute.name))
+}
+
+/// A name that nobody has, and the one that may be meant.
+pub(crate) fn unknown(owner: &str, what: &str, name: &str, known: &[&str]) -> String {
+    let hint = match closest(name, known) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None if known.is_empty() => "it has none".to_owned(),
+        None => format!("there are {}", known.join(", ")),
+    };
+    format!("{owner} has no {what} `{name}`; {hint}")
+}

@@ -1,0 +1,378 @@
+//! The data commands at work on a store in a directory, as processes: one command, one process, nothing kept between
+//! them but the store.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
+
+mod process;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use process::{Client, Larder};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const EXPORT: &str = "0b0e5f9e-5d7b-4a0b-9d0c-0a1b2c3d4e5f";
+
+/// A directory with the five schemas in it, and the store that commands make there.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas");
+        fs::create_dir(directory.path().join("schemas")).unwrap();
+        for entry in fs::read_dir(schemas).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), directory.path().join("schemas").join(entry.file_name())).unwrap();
+        }
+        Self(directory)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.0.path().join("larder-data")
+    }
+
+    fn run(&self, arguments: &[&str], input: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+        command.args(arguments).current_dir(self.0.path()).env_clear();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that reads no input may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+
+    /// What it prints when all is well.
+    #[track_caller]
+    fn ok(&self, arguments: &[&str]) -> String {
+        self.ok_with(arguments, "")
+    }
+
+    #[track_caller]
+    fn ok_with(&self, arguments: &[&str], input: &str) -> String {
+        let output = self.run(arguments, input);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        let lines = self.ok(&[arguments, &["--json"]].concat());
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// What it says when it ends with an exit code.
+    #[track_caller]
+    fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments, "");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed something");
+        error
+    }
+
+    /// Writes an item as a program without a schema would.
+    #[expect(clippy::needless_pass_by_value, reason = "tests pass `json!` in place")]
+    fn plant(&self, table: &str, item: Value) {
+        let server = Larder::on(&self.store(), &[]);
+        Client::new(&server.url).ok("PutItem", json!({"TableName": table, "Item": item}));
+    }
+
+    fn disclosures(&self) {
+        for (at, title) in [("2024-01-31T15:00:00Z", "決算短信"), ("2024-02-01T06:00:00Z", "a correction")]
+        {
+            self.ok(&[
+                "put",
+                "tdnet.Disclosure",
+                "company_code=7203",
+                "company_name=トヨタ自動車",
+                "disclosure_type=earnings",
+                &format!("title={title}"),
+                &format!("disclosed_at={at}"),
+                "downloaded_at=2024-02-02T00:00:00Z",
+            ]);
+        }
+    }
+}
+
+#[test]
+fn what_is_put_can_be_got_and_removed() {
+    let place = Place::new();
+    let (race, key) = ("keiba.Race", "race_id=202405021211");
+    let written = place.ok(&["put", race, key, r#"data={"horses": [{"name": "A"}], "going": "firm"}"#]);
+    assert_eq!(written, "written: RACE#202405021211 / METADATA\n");
+
+    let shown = place.ok(&["get", race, key]);
+    assert!(shown.contains("\ndata        {\"going\":\"firm\",\"horses\":[{\"name\":\"A\"}]}\n"), "{shown}");
+    let read = place.json(&["get", race, "--key", "RACE#202405021211"]);
+    assert_eq!(read[0]["data"], json!({"going": "firm", "horses": [{"name": "A"}]}));
+
+    assert_eq!(place.ok(&["rm", race, key]), "removed: RACE#202405021211 / METADATA\n");
+    for command in ["get", "rm"] {
+        let error = place.fails(4, &[command, race, key]);
+        assert_eq!(error, "larder: there is no keiba.Race race_id=202405021211\n");
+    }
+}
+
+#[test]
+fn what_get_prints_put_takes() {
+    let place = Place::new();
+    let lunch =
+        r#"{"name": "Ärtsoppa", "price": 129.5, "weekday": "torsdag", "week": 3, "place": "Niagara"}"#;
+    let lunches = format!("lunches=[{lunch}]");
+    let key = ["restaurant=niagara", "year=2026", "week=3"];
+    place.ok(&[&["put", "lunch.Menu"], &key[..], &[&lunches]].concat());
+    place.ok(&["put", "shops.Shop", "domain=www.example.co.uk", "country=GB", "shop_name=An Example"]);
+    place.disclosures();
+    for get in [
+        [&["lunch.Menu"], &key[..]].concat(),
+        vec!["shops.Shop", "domain=www.example.co.uk"],
+        vec!["tdnet.Disclosure", "disclosure_id=20240201_7203_001"],
+    ] {
+        let before = place.ok(&[&["get"], &get[..], &["--json"]].concat());
+        let told = place.ok_with(&["put", get[0], "--file", "-"], &before);
+        assert!(told.starts_with("unchanged: "), "{told}");
+        assert_eq!(place.ok(&[&["get"], &get[..]].concat()).lines().count(), {
+            let record: Value = serde_json::from_str(&before).unwrap();
+            record.as_object().unwrap().len()
+        });
+    }
+    let menu = &place.json(&[&["get", "lunch.Menu"], &key[..]].concat())[0];
+    assert_eq!((&menu["lunch_count"], &menu["lunches"][0]["price"]), (&json!(1), &json!(129.5)));
+}
+
+#[test]
+fn a_put_may_refuse_what_is_there_and_takes_a_free_number() {
+    let place = Place::new();
+    place.disclosures();
+    let found = place.json(&["query", "tdnet.Disclosure", "by_month", "date_partition=2024-02"]);
+    let numbers: Vec<&Value> = found.iter().map(|one| &one["disclosure_id"]).collect();
+    assert_eq!(numbers, ["20240201_7203_001", "20240201_7203_002"]);
+    place.ok(&["put", "shops.Shop", "domain=a.de", "--new"]);
+    let error = place.fails(1, &["put", "shops.Shop", "domain=a.de", "--new"]);
+    assert_eq!(error, "larder: Shop SHOP#a.de / META# exists already\n");
+}
+
+#[test]
+fn a_query_is_narrowed_ordered_and_paged() {
+    let place = Place::new();
+    place.disclosures();
+    let query = |more: &[&str]| {
+        let asked = ["query", "tdnet.Disclosure", "by_company", "company_code=7203"];
+        let found = place.json(&[&asked[..], more].concat());
+        found.iter().map(|one| one["seq"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(query(&[]), [1, 2]);
+    assert_eq!(query(&["--newest-first"]), [2, 1]);
+    assert_eq!(query(&["--from", "2024-02-01T00:00:00Z"]), [2]);
+    assert_eq!(query(&["--until", "2024-02-01T00:00:00Z"]), [1]);
+    assert_eq!(query(&["--at", "2024-02-01T06:00:00Z"]), [2]);
+    assert_eq!(query(&["--begins-with", "2024-01"]), [1]);
+
+    let page = ["query", "tdnet.Disclosure", "by_company", "company_code=7203", "--limit", "1"];
+    let error = String::from_utf8(place.run(&page, "").stderr).unwrap();
+    let cursor = error.trim_end().rsplit_once("--cursor ").unwrap().1;
+    assert_eq!(query(&["--cursor", cursor]), [2]);
+
+    let table = place.ok(&["query", "tdnet.Disclosure", "by_company", "company_code=7203"]);
+    assert_eq!(table.lines().count(), 3);
+    assert!(table.lines().next().unwrap().contains("company_code  company_name"), "{table}");
+    assert_eq!(
+        place.ok(&["query", "tdnet.Disclosure", "by_company", "company_code=9999"]),
+        "nothing is there\n"
+    );
+}
+
+#[test]
+fn a_table_is_asked_by_its_own_key_too() {
+    let place = Place::new();
+    for url in ["https://a.de/1", "https://a.de/2"] {
+        place.ok(&["put", "shops.Page", "domain=a.de", &format!("url={url}"), "kind=product", "status=ok"]);
+    }
+    let found = place.json(&["query", "shops.Page", "domain=a.de", "--begins-with", "https://a.de/2"]);
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0]["url"], &found[0]["kind"]), (&json!("https://a.de/2"), &json!("product")));
+}
+
+#[test]
+fn nothing_is_invalidated_before_its_price_was_shown() {
+    let place = Place::new();
+    let data = r#"data={"temperature": 3, "humidity": 50, "wind_speed": 1, "rainfall_intensity": 0,
+        "weather_description": "clear", "timestamp": "2026-01-15T10:00:00"}"#;
+    for (lat, at) in
+        [("35.01", "2026-01-15T10:10:00Z"), ("35.01", "2026-01-15T11:00:00Z"), ("43", "2026-01-15T10:00:00Z")]
+    {
+        place.ok(&[
+            "put",
+            "weather.Forecast",
+            &format!("lat={lat}"),
+            "lon=135.76",
+            &format!("at={at}"),
+            data,
+        ]);
+    }
+    let kyoto = ["invalidate", "weather.Forecast", "lat=35.01", "lon=135.76"];
+    let plan = place.ok(&kyoto);
+    assert!(plan.starts_with("2 items by a scan of ") && plan.contains("Nothing was removed"), "{plan}");
+    assert_eq!(place.json(&kyoto)[0]["removed"], Value::Null);
+    assert_eq!(place.ok(&[&kyoto[..], &["--yes"]].concat()), "2 items removed\n");
+    assert_eq!(place.json(&[&kyoto[..], &["--yes"]].concat())[0]["removed"], 0);
+    place.ok(&["get", "weather.Forecast", "lat=43", "lon=135.76", "at=2026-01-15T10:59:00Z"]);
+
+    let error = place.fails(1, &["invalidate", "keiba.Race", "--yes"]);
+    assert!(error.contains("`scan ask` or `scan allow` in Race would permit it"), "{error}");
+}
+
+#[test]
+fn what_has_expired_is_shown_on_request_and_swept() {
+    let place = Place::new();
+    place.ok(&["put", "lunch.Menu", "restaurant=niagara", "year=2026", "week=4", "lunches=[]"]);
+    let old = json!({
+        "pk": {"S": "niagara-2026-03"}, "restaurant": {"S": "niagara"}, "year": {"N": "2026"}, "week": {"N": "3"},
+        "lunches": {"L": []}, "lunchCount": {"N": "0"}, "cachedAt": {"S": "2026-01-15T10:00:00.000Z"},
+        "ttl": {"N": "1"},
+    });
+    place.plant("lunch-cache-dev", old);
+    place.fails(4, &["get", "lunch.Menu", "restaurant=niagara", "year=2026", "week=3"]);
+    let query = ["query", "lunch.Menu", "history", "restaurant=niagara"];
+    assert_eq!(place.json(&query).len(), 1);
+    assert_eq!(place.json(&[&query[..], &["--even-expired"]].concat()).len(), 2);
+
+    assert!(place.ok(&["sweep", "lunch.Menu"]).starts_with("1 item by a scan of "));
+    assert_eq!(place.ok(&["sweep", "lunch.Menu", "--yes"]), "1 item removed\n");
+    assert_eq!(place.json(&[&query[..], &["--even-expired"]].concat()).len(), 1);
+}
+
+#[test]
+fn what_is_due_and_what_is_stuck_is_listed_and_released() {
+    let place = Place::new();
+    place.ok(&["put", "shops.Shop", "domain=new.de", "country=DE"]);
+    place.plant(
+        "aura-historia-data",
+        json!({
+            "pk": {"S": "SHOP#dead.de"}, "sk": {"S": "META#"}, "domain": {"S": "dead.de"},
+            "core_domain_name": {"S": "dead"}, "shop_country": {"S": "COUNTRY#DE"},
+            "gsi2_pk": {"S": "COUNTRY#DE"}, "gsi2_sk": {"S": "PROGRESS#2024-01-01T00:00:00Z"},
+            "gsi3_pk": {"S": "COUNTRY#DE"}, "gsi3_sk": {"S": "NEVER#"},
+            "last_crawled_start": {"S": "2024-01-01T00:00:00Z"},
+        }),
+    );
+    let domains = |command: &str| {
+        let found = place.json(&[command, "shops.Shop", "crawl", "country=DE"]);
+        found.iter().map(|one| one["record"]["domain"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((domains("due"), domains("stuck")), (vec!["new.de".to_owned()], vec!["dead.de".to_owned()]));
+    let table = place.ok(&["stuck", "shops.Shop", "crawl", "country=DE"]);
+    assert!(table.contains("SHOP#dead.de / META#  progress  2024-01-01T00:00:00Z"), "{table}");
+
+    let release = ["release", "shops.Shop", "crawl"];
+    assert_eq!(place.ok(&[&release[..], &["domain=dead.de"]].concat()), "released: SHOP#dead.de / META#\n");
+    assert!(domains("stuck").is_empty());
+    assert_eq!(domains("due").len(), 2);
+    place.fails(4, &[&release[..], &["domain=nobody.de"]].concat());
+    let error = place.fails(1, &[&release[..], &["domain=new.de"]].concat());
+    assert!(error.contains("is never"), "{error}");
+}
+
+#[test]
+fn a_secret_is_shown_only_when_asked_for_and_never_lost() {
+    let place = Place::new();
+    let url = "https://example.com/signed";
+    let (id, link) = (format!("export_id={EXPORT}"), format!("download_url={url}"));
+    place.ok(&["put", "tdnet.Export", &id, "completed_at=2099-01-01T00:00:00Z", &link]);
+    let get = ["get", "tdnet.Export", &id];
+    for shown in [place.ok(&get), place.json(&get)[0].to_string()] {
+        assert!(shown.contains("download_url") && !shown.contains(url), "{shown}");
+    }
+    let shown = place.json(&["get", "tdnet.Export", &id, "--show-secrets"]);
+    assert_eq!((&shown[0]["download_url"], &shown[0]["status"]), (&json!(url), &json!("pending")));
+
+    let without = place.ok(&["get", "tdnet.Export", &id, "--json"]);
+    let output = place.run(&["put", "tdnet.Export", "--file", "-"], &without);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("read it with --show-secrets"), "{error}");
+}
+
+#[test]
+fn a_mistake_is_told_with_what_is_wanted() {
+    let place = Place::new();
+    for (arguments, message) in [
+        (&["get", "keiba.Rase", "race_id=1"][..], "keiba has no entity `Rase`; did you mean `Race`?"),
+        (&["get", "keiba.Race", "rase_id=1"], "Race has no field `rase_id`; did you mean `race_id`?"),
+        (
+            &["get", "sushi.Race", "race_id=1"],
+            "there is no system or file called `sushi`; known here: keiba, lunch, shops, tdnet, weather",
+        ),
+        (&["get", "Race", "race_id=1"], "`Race` names no entity of a system: write it like keiba.Race"),
+        (
+            &["get", "keiba.RaceDay", "date=today"],
+            "`date` is `today`, and a date such as 2026-01-15 is wanted",
+        ),
+        (&["get", "keiba.Race", "--key", "HORSE#1"], "`PK` is not a key of Race"),
+        (&["get", "shops.Page", "--key", "SHOP#a.de"], "the key has a second part, `sk`: add --sort"),
+        (&["get", "lunch.Menu", "year=2026"], "the key of Menu cannot be made: `restaurant` is missing"),
+        (
+            &["put", "keiba.Race", "race_id=1", "data=["],
+            "`data` is `[`, and a JSON object of type RaceCard is wanted",
+        ),
+        (&["put", "keiba.Race", "race_id=1", "race_id=2"], "`race_id` is given twice"),
+        (
+            &["put", "lunch.Menu", "lunch_count=3"],
+            "`lunch_count` is worked out from other fields: leave it out",
+        ),
+        (
+            &["put", "tdnet.Disclosure", "--file", "none.json"],
+            "cannot read none.json: No such file or directory (os error 2)",
+        ),
+        (
+            &["query", "tdnet.Disclosure", "by_yeer", "x=1"],
+            "Disclosure has no index `by_yeer`; there are by_company, by_month",
+        ),
+        (
+            &["query", "tdnet.Disclosure", "by_company"],
+            "`company_code` is missing: a partition is named by company_code",
+        ),
+        (
+            &["query", "tdnet.Disclosure", "by_company", "title=x"],
+            "`title` does not name a partition here; company_code does",
+        ),
+        (&["due", "shops.Shop", "crawl"], "`country` is missing: a group is named by country"),
+        (
+            &["stuck", "shops.Shop", "crawll", "country=DE"],
+            "Shop has no lifecycle `crawll`; did you mean `crawl`?",
+        ),
+    ] {
+        assert_eq!(place.fails(1, arguments), format!("larder: {message}\n"));
+    }
+    let error = place.fails(1, &["put", "tdnet.Disclosure", "company_code=72"]);
+    assert!(
+        error.contains("Disclosure.company_code: must match")
+            && error.contains("Disclosure.title: is required"),
+        "{error}"
+    );
+    place.fails(2, &["get", "keiba.Race", "202405021211"]);
+    place.fails(2, &["get", "keiba.Race"]);
+}
+
+#[test]
+fn looking_makes_no_store() {
+    let place = Place::new();
+    place.fails(4, &["get", "keiba.Race", "race_id=1"]);
+    place.ok(&["query", "tdnet.Disclosure", "by_company", "company_code=7203"]);
+    place.ok(&["due", "shops.Shop", "crawl", "country=DE"]);
+    assert!(!place.store().exists());
+}
+
+#[test]
+fn a_store_that_is_served_is_reached_through_its_endpoint() {
+    let place = Place::new();
+    place.ok(&["put", "shops.Shop", "domain=a.de"]);
+    let _server = Larder::on(&place.store(), &[]);
+    let error = place.fails(1, &["get", "shops.Shop", "domain=a.de"]);
+    assert!(error.contains("use --store dynamodb:http://127.0.0.1:8000"), "{error}");
+}
