@@ -132,7 +132,7 @@ fn a_lost_answer_is_asked_for_again_and_written_once() {
 
 #[test]
 fn a_token_makes_the_second_run_do_nothing() {
-    stores::each_with_transactions(async |store| {
+    stores::each_with_tokens(async |store| {
         let (bank, _, entries) = bank(&store).await;
         for _ in 0..2 {
             bank.transaction().create(&entries, entry("1")).token("once").run().await.unwrap();

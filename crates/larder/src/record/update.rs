@@ -228,8 +228,7 @@ impl Core {
         let scope = self.scope(&changes);
         self.settle(key).await?;
         let mut refused_by = None;
-        if self.is_direct(key, &changes, &scope)? {
-            let known = self.schema.read_item(self.table(), self.entity(), key).unwrap_or_default();
+        if let Some(known) = self.known_from_key(key, &changes, &scope)? {
             let rewrite = self.rewrite(key, &changes, &scope, known, None)?;
             match self.send_update(key, rewrite).await {
                 Ok(item) => return Ok(item),
@@ -455,15 +454,18 @@ impl Core {
         affected
     }
 
-    /// Whether everything that has to be worked out can be, without looking at the item.
-    fn is_direct(&self, key: &Item, changes: &Changes, affected: &Affected) -> Result<bool, Error> {
+    /// The fields in the key, if with them everything can be worked out without looking at the item.
+    fn known_from_key(
+        &self,
+        key: &Item,
+        changes: &Changes,
+        affected: &Affected,
+    ) -> Result<Option<Fields>, Error> {
         let entity = self.entity();
-        let policy = &entity.policy;
-        if oversize::may_pack(self) || policy.checks != CheckMode::Strict || !affected.restated.is_empty() {
-            return Ok(false);
-        }
         let in_key = self.schema.read_item(self.table(), entity, key).unwrap_or_default();
-        let mut all_known = true;
+        let mut all_known = !oversize::may_pack(self)
+            && entity.policy.checks == CheckMode::Strict
+            && affected.restated.is_empty();
         for name in &affected.inputs {
             if changes.set.contains_key(name) || changes.remove.contains(name) || in_key.contains_key(name) {
                 continue;
@@ -485,7 +487,7 @@ impl Core {
             }
             all_known = false;
         }
-        Ok(all_known)
+        Ok(all_known.then_some(in_key))
     }
 
     /// All fields of an item, those whose own time is over included.
@@ -776,8 +778,7 @@ impl Core {
         self.check_changes(changes)?;
         self.settle(key).await?;
         let scope = self.scope(changes);
-        if self.is_direct(key, changes, &scope)? {
-            let known = self.schema.read_item(self.table(), self.entity(), key).unwrap_or_default();
+        if let Some(known) = self.known_from_key(key, changes, &scope)? {
             let Rewrite { update, condition } = self.rewrite(key, changes, &scope, known, None)?;
             return Ok(Planned::Update { update, condition, raced: false });
         }

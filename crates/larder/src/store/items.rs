@@ -4,10 +4,10 @@
 //! one renders them to text.
 
 use larder_engine::ops::{
-    BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, DeleteItem, GetItem, PutItem, Query, Request,
-    Response, Row, Scan, TransactGetItems, TransactWriteItems, UpdateItem, WriteOutput,
+    BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, Consumed, DeleteItem, GetItem, PageOutput,
+    PutItem, Query, Request, Response, Row, Scan, TransactGetItems, TransactWriteItems, UpdateItem,
+    WriteOutput,
 };
-use larder_engine::ops::{Consumed, PageOutput};
 use larder_model::{Item, TableName};
 
 use super::{Error, Store};

@@ -47,15 +47,22 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs the test on each store, one after the other.
 pub(crate) fn each(test: impl AsyncFn(Store)) {
-    run_each(&test, false);
+    run_each(&test, false, true);
 }
 
 /// Runs the test on each store that knows transactions, which an old DynamoDB Local does not.
 pub(crate) fn each_with_transactions(test: impl AsyncFn(Store)) {
-    run_each(&test, true);
+    run_each(&test, true, true);
 }
 
-fn run_each(test: &impl AsyncFn(Store), transactions: bool) {
+/// Runs the test on each store but DynamoDB Local, which holds the texts of two requests with one token against
+/// each other; the SDK writes maps in an order by chance, so the same request may differ.
+pub(crate) fn each_with_tokens(test: impl AsyncFn(Store)) {
+    eprintln!("not run on DynamoDB Local: it compares the text of requests with one token");
+    run_each(&test, true, false);
+}
+
+fn run_each(test: &impl AsyncFn(Store), transactions: bool, local: bool) {
     let on = async |name: &str, store: Store| {
         if transactions && !knows_transactions(&store).await {
             eprintln!("not run on {name}: it knows no transactions");
@@ -78,6 +85,9 @@ fn run_each(test: &impl AsyncFn(Store), transactions: bool) {
     run(async {
         on("Larder's endpoint", Store::open(&endpoint().await).await.unwrap()).await;
     });
+    if !local {
+        return;
+    }
     let Some(local) = DynamoDbLocal::shared() else {
         eprintln!("not run on DynamoDB Local: DYNAMODB_LOCAL_DIR does not name its directory");
         return;

@@ -432,3 +432,24 @@ async fn a_read_after_a_write_does_not_join_an_older_load() {
     let _ = loading.await.unwrap();
     assert_eq!(text_of(&found.expect("it does not wait for the load").unwrap().fields), "put");
 }
+
+#[tokio::test]
+async fn an_input_that_is_not_stored_must_be_given_again_however_the_item_is_kept() {
+    for kept in ["versions on", "compress over 1KB"] {
+        let text = format!(
+            "system pages\ntable pages {{\n  key pk\n  entity Page {{\n    key \"PAGE#{{id}}\"\n    {kept}\n    \
+             input id: string nonempty\n    input status: string\n    input price: string?\n    \
+             hash = sha256(\"{{status}}{{price}}\")\n  }}\n}}\n"
+        );
+        let system = systems::open_text(&text, &larder::Store::memory().await).await;
+        let pages = system.entries("Page").unwrap();
+        let fields = |pairs: &[(&str, &str)]| -> larder::Fields {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), larder::Value::from(*value))).collect()
+        };
+        let page = fields(&[("id", "1"), ("status", "available"), ("price", "10")]);
+        let hash = pages.put(page).await.unwrap().fields["hash"].clone();
+        let error = pages.update(fields(&[("id", "1")])).set("price", "3".to_owned()).await.unwrap_err();
+        assert!(error.to_string().contains("Page.status"), "{kept}: {error}");
+        assert_eq!(pages.get(fields(&[("id", "1")])).await.unwrap().unwrap().fields["hash"], hash, "{kept}");
+    }
+}

@@ -166,6 +166,7 @@ async fn a_claim_survives(options: &str, whole: bool) {
         while shops.stats().loads == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        // Time for the write that must not happen; nothing tells that there is none.
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     tokio::time::timeout(bound, loaded).await.unwrap();
