@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::process::{self, Process};
 
 const BODY_BYTES_MAX: u64 = 64 << 20;
+const LOCAL_REPEATS_MAX: u32 = 5;
 
 /// Headers that every request carries besides its target.
 pub const HEADERS: &[(&str, &str)] = &[
@@ -154,7 +155,20 @@ impl Endpoint {
         answer
     }
 
+    /// DynamoDB Local now and then answers 500 to a request that meets another's change of its catalog, and not
+    /// to the same request a moment later: it is asked again, as an SDK would. Nobody else gets a second chance.
     pub(crate) fn try_send(&self, operation: &str, body: &[u8]) -> Result<Answer, ureq::Error> {
+        let mut answer = self.send_once(operation, body)?;
+        for _ in 0..LOCAL_REPEATS_MAX {
+            if self.target != Target::DynamoDbLocal || answer.status != 500 {
+                break;
+            }
+            answer = self.send_once(operation, body)?;
+        }
+        Ok(answer)
+    }
+
+    fn send_once(&self, operation: &str, body: &[u8]) -> Result<Answer, ureq::Error> {
         let request = format!("{operation} {}", String::from_utf8_lossy(body));
         let mut post =
             self.agent.post(&self.url).header("x-amz-target", format!("DynamoDB_20120810.{operation}"));

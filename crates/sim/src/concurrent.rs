@@ -126,7 +126,8 @@ fn panicked<T>(_: T) -> String {
 }
 
 fn open(disk: &FaultyDisk) -> Result<Engine, String> {
-    let store = Store::on_disk(disk.clone(), Options::default()).map_err(|error| error.to_string())?;
+    let options = Options { log_bytes: 16 << 10, ..Options::default() };
+    let store = Store::on_disk(disk.clone(), options).map_err(|error| error.to_string())?;
     Engine::on_store(store).map_err(|error| error.to_string())
 }
 

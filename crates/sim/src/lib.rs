@@ -16,7 +16,7 @@
 //! use larder_sim::run::{Beginning, Fault, Plan, run};
 //!
 //! let beginning = Beginning::new(7)?;
-//! let report = run(Plan { seed: 7, steps: 10, fault: Fault::PowerLoss { after: 20 } }, &beginning)?;
+//! let report = run(Plan { seed: 7, steps: 10, fault: Fault::PowerLoss { after: 5 } }, &beginning)?;
 //! assert!(report.failed > 0);
 //! # Ok::<(), larder_sim::run::Failure>(())
 //! ```

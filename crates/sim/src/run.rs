@@ -122,8 +122,8 @@ pub fn run(plan: Plan, beginning: &Beginning) -> Result<Report, Failure> {
 }
 
 fn open(disk: &FaultyDisk) -> Result<Engine, String> {
-    // Less than the database, so that reads reach the disk.
-    let options = Options { cache_bytes: 64 << 10, ..Options::default() };
+    // A cache smaller than the database, so that reads reach the disk, and a log that is full every few writes.
+    let options = Options { cache_bytes: 64 << 10, log_bytes: 16 << 10, ..Options::default() };
     let store =
         Store::on_disk(disk.clone(), options).map_err(|error| format!("it does not open: {error}"))?;
     Engine::on_store(store).map_err(|error| format!("it does not open: {error}"))

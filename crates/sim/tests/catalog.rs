@@ -35,7 +35,7 @@ impl Fixture {
         let faulty = FaultyDisk::default();
         let disk = GatedDisk::new(faulty.clone());
         // Without a cache, so that reads fail when the disk cannot be read.
-        let options = Options { cache_bytes: 0, ..Options::default() };
+        let options = Options { cache_bytes: 0, log_bytes: 64 << 10, ..Options::default() };
         let store = Store::on_disk(disk.clone(), options).unwrap();
         let engine = Engine::on_store(store).unwrap();
         for place in Place::ALL {
@@ -52,11 +52,12 @@ impl Fixture {
         held
     }
 
-    /// Lets the disk go on, and fail what waits in the queue. What it was held up in may be made or not.
+    /// Lets the disk go on with the sync it was held up in, and fail the next, of what waits in the queue.
     fn fail(&self, held: Asked<'_, ()>) {
         let last = ask(self.put(Place::Main, "last"));
-        self.faulty.fail(Operation::Write, 0, Lasting::Once);
+        self.faulty.fail(Operation::Sync, 1, Lasting::Once);
         self.disk.open();
+        // It may be unknown what became of it, where the disk cannot be read.
         let _ = block_on(held);
         block_on(last).unwrap_err();
     }
@@ -101,7 +102,10 @@ fn look(engine: &Engine) -> Observed {
 }
 
 fn after_crash(disk: &FaultyDisk) -> Engine {
-    Engine::on_store(Store::on_disk(disk.crash(0), Options::default()).unwrap()).unwrap()
+    Engine::on_store(
+        Store::on_disk(disk.crash(0), Options { log_bytes: 64 << 10, ..Options::default() }).unwrap(),
+    )
+    .unwrap()
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn acknowledged_writes_survive_a_crash_somewhere_in_a_long_workload() {
     for seed in seeds(30) {
         let beginning = beginning(seed);
         let plan = Plan { seed, steps: 80, fault: Fault::None };
-        let after = Random::new(seed).below(800);
+        let after = Random::new(seed).below(300);
         check(Plan { fault: Fault::PowerLoss { after }, ..plan }, &beginning);
     }
 }

@@ -34,7 +34,7 @@ fn the_engine_goes_on_after_one_disk_error_in_a_long_workload() {
         let beginning = beginning(seed);
         let mut random = Random::new(seed);
         let (operation, among) =
-            *random.pick(&[(Operation::Sync, 60), (Operation::Write, 500), (Operation::SetLen, 3)]);
+            *random.pick(&[(Operation::Sync, 60), (Operation::Write, 200), (Operation::SetLen, 3)]);
         let fault = Fault::Error { operation, after: random.below(among) };
         check(Plan { seed, steps: 60, fault }, &beginning);
     }

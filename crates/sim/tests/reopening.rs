@@ -13,7 +13,7 @@ fn reads_go_on_without_a_write_to_wake_the_store() {
     let faulty = FaultyDisk::default();
     let disk = GatedDisk::new(faulty.clone());
     // Without a cache, so that reads reach the disk.
-    let options = Options { cache_bytes: 0, ..Options::default() };
+    let options = Options { cache_bytes: 0, log_bytes: 64 << 10, ..Options::default() };
     let store = Store::on_disk(disk.clone(), options).unwrap();
     let entries = |number: u32| {
         let mut batch = Batch::default();

@@ -5,10 +5,16 @@
 use crate::{Error, checksum};
 use std::sync::Arc;
 
+const OVERHEAD: usize = 96;
+/// Holds the number after the last that was appended. The engine's keys begin with other bytes.
+pub(crate) const NEXT_NUMBER: &[u8] = &[0x00];
+
 /// A set of changes, applied atomically.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) changes: Vec<(Arc<[u8]>, Change)>,
+    /// Entries whose keys are not known before the batch is submitted: their beginnings, and the values.
+    pub(crate) appended: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
 }
 
@@ -39,8 +45,34 @@ impl Batch {
         self.push(key, Change::Add(deltas));
     }
 
+    /// Puts a value at `prefix` and the next number, eight bytes big-endian.
+    ///
+    /// Numbers rise in the order of `submit`, so that whoever has read the entries of a snapshot up to a
+    /// number has missed none below it. None is given out twice, and some are left out.
+    pub fn append(&mut self, prefix: Vec<u8>, value: Vec<u8>) {
+        self.bytes += OVERHEAD + prefix.len() + value.len();
+        self.appended.push((prefix, value));
+    }
+
+    /// Completes the keys of what was appended, from this number on. Returns the next number.
+    pub(crate) fn number(&mut self, mut next: u64) -> u64 {
+        if self.appended.is_empty() {
+            return next;
+        }
+        let bytes = self.bytes;
+        for (mut key, value) in std::mem::take(&mut self.appended) {
+            key.extend_from_slice(&next.to_be_bytes());
+            self.put(key, value);
+            next += 1;
+        }
+        self.put(NEXT_NUMBER.to_vec(), next.to_be_bytes().to_vec());
+        // What was counted when it was appended is not counted again.
+        self.bytes = bytes;
+        next
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.is_empty() && self.appended.is_empty()
     }
 
     /// Roughly the memory the batch holds until it is committed.
@@ -49,7 +81,6 @@ impl Batch {
     }
 
     fn push(&mut self, key: Vec<u8>, change: Change) {
-        const OVERHEAD: usize = 96;
         let value_bytes = match &change {
             Change::Put(value) => value.len(),
             Change::Delete | Change::Add(_) => 0,

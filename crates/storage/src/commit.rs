@@ -1,23 +1,24 @@
 //! Group commit: many writers, one sync.
 //!
 //! One thread owns the redb database. It takes all batches that wait, folds them into one change per
-//! key, applies those in key order in one transaction, commits, publishes the new snapshot, and only
-//! then answers. Batches that arrive meanwhile are the next group: the sync is the only delay.
+//! key, applies those in key order in one transaction, makes them durable in the log (`log.rs`),
+//! publishes the new snapshot, and only then answers. Batches that arrive meanwhile are the next group:
+//! the sync is the only delay.
 //!
-//! When a commit fails, the database is reopened (see `medium`) and looked at. If the group is there
-//! and on disk after all, the commit succeeded. Otherwise every batch waiting is answered with an
-//! error and the generation changes, because those batches may rest on each other.
+//! When a commit fails, the database is reopened (see `medium`), the log is replayed, and what is found
+//! decides. If the group is there and on disk after all, the commit succeeded. Otherwise every batch
+//! waiting is answered with an error and the generation changes, because those batches may rest on each
+//! other.
 
-use crate::batch::{Change, counter_value, counters};
+use crate::batch::{Change, NEXT_NUMBER, counter_value, counters};
+use crate::log::Log;
 use crate::medium::{Lease, Medium};
-use crate::snapshot::{Table, contain_panic};
+use crate::snapshot::{self, Table, contain_panic};
 use crate::store::{Durability, Options};
 use crate::{Batch, Error, checksum};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Condvar, Mutex};
-use redb::{
-    AccessGuard, Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction,
-};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -33,6 +34,8 @@ const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefini
 const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
 const FORMAT_KEY: &str = "version";
 const FORMAT_VERSION: u64 = 1;
+const EPOCH_KEY: &str = "epoch";
+const EPOCH_FIRST: u64 = 1;
 
 /// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
 const GROUP_BATCHES_MAX: usize = 4096;
@@ -43,8 +46,7 @@ const ANSWERED_ASIDE_MIN: usize = 8;
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// How long `Durability::Relaxed` may leave a commit unsynced.
 const RELAXED_SYNC: Duration = Duration::from_millis(100);
-/// How long no one must have written before the free space is saved. Saving it with every commit
-/// would halve the speed of a single writer.
+/// How long no one must have written before the tree is written out although the log has room.
 const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_millis(250);
 /// The least time between two attempts to open the database after failed reads.
 const REOPEN_PAUSE: Duration = Duration::from_millis(100);
@@ -107,6 +109,8 @@ struct Queue {
     /// The newest uncommitted change of each key, with the batch that made it.
     overlay: HashMap<Arc<[u8]>, (u64, Pending)>,
     next_number: u64,
+    /// For the next entry that is appended.
+    next_entry: u64,
     /// Someone found that reads fail.
     reopen: bool,
     closed: bool,
@@ -155,7 +159,7 @@ impl Shared {
         self.queue.lock().overlay.get(key).map(|(_, value)| value.clone())
     }
 
-    pub(crate) fn submit(&self, batch: Batch, seen: Generation) -> Result<Ticket, Error> {
+    pub(crate) fn submit(&self, mut batch: Batch, seen: Generation) -> Result<Ticket, Error> {
         if batch.bytes() > QUEUE_BYTES_MAX {
             return Err(Error::TooLarge { bytes: batch.bytes(), limit: QUEUE_BYTES_MAX });
         }
@@ -174,6 +178,7 @@ impl Shared {
             let number = queue.next_number;
             queue.next_number += 1;
             queue.bytes += batch.bytes();
+            queue.next_entry = batch.number(queue.next_entry);
             for (key, change) in &batch.changes {
                 let value = match change {
                     Change::Put(value) => Some(Arc::clone(value)),
@@ -304,6 +309,8 @@ fn take_group(waiting: &mut VecDeque<Waiting>) -> Vec<Waiting> {
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     medium: Arc<Medium>,
+    /// Absent in memory, and in a file of the time before it: every commit is then one of the tree.
+    log: Option<Log>,
     /// Absent while it cannot be opened.
     database: Option<Database>,
     options: Options,
@@ -311,36 +318,46 @@ pub(crate) struct Committer {
     answering: Option<mpsc::Sender<Vec<Waiting>>>,
     /// Set while a commit is not synced.
     sync_at: Option<Instant>,
-    /// Set while a crash would cost the next open a walk through the whole file.
+    /// Set while the log holds what the tree's pages do not.
     checkpoint_at: Option<Instant>,
     /// The last attempt.
     reopened_at: Option<Instant>,
 }
 
 impl Committer {
-    pub(crate) fn open(medium: Arc<Medium>, options: Options) -> Result<Self, Error> {
+    pub(crate) fn open(medium: Arc<Medium>, mut log: Option<Log>, options: Options) -> Result<Self, Error> {
         let lease = medium.lease();
         let (database, table) = contain_panic(|| {
             let database = open_database(lease, options)?;
             prepare(&database)?;
+            if let Some(log) = &mut log {
+                log.find(epoch(&database)?)?;
+                replay(&database, log)?;
+            }
             let table = open_table(&database)?;
             Ok((database, table))
         })?;
+        let next_entry = match snapshot::get(&table, NEXT_NUMBER)? {
+            Some(next) => next.first_chunk().map_or(u64::MAX, |next| u64::from_be_bytes(*next)),
+            None => 1,
+        };
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
             medium: Arc::clone(&medium),
             generation: AtomicU64::new(0),
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
             arrived: Condvar::new(),
         });
+        let checkpoint_at = log.as_ref().filter(|log| !log.is_empty()).map(|_| Instant::now());
         Ok(Self {
             shared,
             medium,
+            log,
             database: Some(database),
             options,
             answering: None,
             sync_at: None,
-            checkpoint_at: None,
+            checkpoint_at,
             reopened_at: None,
         })
     }
@@ -353,9 +370,13 @@ impl Committer {
         loop {
             match self.shared.next(self.sync_at.or(self.checkpoint_at)) {
                 Work::Commit(group) => self.commit(group),
-                // Whoever wrote was answered long ago, and was promised no more than this attempt.
-                Work::Tick if self.sync_at.is_some() => drop(self.sync()),
-                Work::Tick => self.checkpoint(),
+                Work::Tick if self.sync_at.is_some() => self.sync(),
+                Work::Tick => {
+                    // The log holds every write, so none is lost.
+                    if self.checkpoint().is_err() {
+                        self.reread();
+                    }
+                }
                 Work::Reopen => self.reread(),
                 Work::Close => return self.close(),
             }
@@ -371,7 +392,7 @@ impl Committer {
         let mut stage = Stage::Applying;
         match self.try_commit(&fold(&group), &mut stage) {
             Ok(()) => self.settle(group),
-            Err(cause) => self.recover(group, &stage, cause),
+            Err(cause) => self.recover(group, stage, cause),
         }
     }
 
@@ -398,69 +419,108 @@ impl Committer {
     }
 
     /// Applies and publishes. On error nothing is published, and `stage` tells how far it came.
+    ///
+    /// A group that finds no room in the log, or none at all, is a checkpoint.
     fn try_commit(&mut self, changes: &[Folded], stage: &mut Stage) -> Result<(), Error> {
         let Some(database) = &self.database else { return Err(Error::Closed) };
-        let sync = match self.options.durability {
-            Durability::Immediate => true,
-            Durability::Relaxed => self.sync_at.is_some_and(|at| Instant::now() >= at),
-        };
-        let table = contain_panic(|| {
+        let (log, durability) = (&mut self.log, self.options.durability);
+        let (logged, table) = contain_panic(|| {
             let mut transaction = database.begin_write()?;
-            if !sync {
-                transaction.set_durability(redb::Durability::None)?;
+            if let Some(log) = log {
+                log.start_record();
             }
-            *stage = Stage::Committing(apply(&transaction, changes)?);
+            apply(&transaction, changes, log)?;
+            let logged = match log {
+                Some(log) if !changes.is_empty() && log.has_room() => {
+                    *stage = Stage::Logging;
+                    log.append()?;
+                    if durability == Durability::Immediate {
+                        log.sync()?;
+                    }
+                    transaction.set_durability(redb::Durability::None)?;
+                    true
+                }
+                Some(log) => {
+                    transaction.open_table(FORMAT)?.insert(EPOCH_KEY, log.epoch() + 1)?;
+                    // Saves redb's map of free space, so that an open after a crash need not rebuild it.
+                    transaction.set_quick_repair(true);
+                    false
+                }
+                None => false,
+            };
+            *stage = if logged { Stage::Logged } else { Stage::Committing };
             transaction.commit()?;
-            open_table(database)
+            Ok((logged, open_table(database)?))
+        })
+        .inspect_err(|_| {
+            // A failed sync may have taken records along that wait for one.
+            if let (Stage::Committing, Some(log)) = (&stage, log) {
+                log.distrust();
+            }
         })?;
         self.shared.table.store(Arc::new(table));
-        let now = Instant::now();
-        self.sync_at = if sync { None } else { self.sync_at.or(Some(now + RELAXED_SYNC)) };
-        self.checkpoint_at = Some(now + IDLE_BEFORE_CHECKPOINT);
+        if logged {
+            let now = Instant::now();
+            let relaxed = self.options.durability == Durability::Relaxed;
+            self.sync_at = self.sync_at.or(relaxed.then(|| now + RELAXED_SYNC));
+            self.checkpoint_at = Some(now + IDLE_BEFORE_CHECKPOINT);
+        } else {
+            (self.sync_at, self.checkpoint_at) = (None, None);
+            if let Some(log) = &mut self.log {
+                log.begin(log.epoch() + 1);
+            }
+        }
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), Error> {
-        // A commit that syncs, with nothing in it, makes the ones before it durable.
-        self.sync_at = Some(Instant::now());
-        let mut stage = Stage::Applying;
-        self.try_commit(&[], &mut stage).inspect_err(|cause| self.recover(Vec::new(), &stage, cause.clone()))
-    }
-
-    /// Saves redb's map of free space, so that an open after a crash need not rebuild it.
-    fn checkpoint(&mut self) {
-        self.checkpoint_at = None;
-        let Some(database) = &self.database else { return };
-        let saved = contain_panic(|| {
-            let mut transaction = database.begin_write()?;
-            transaction.set_quick_repair(true);
-            transaction.commit()?;
-            open_table(database)
-        });
-        match saved {
-            Ok(table) => self.shared.table.store(Arc::new(table)),
-            // It held no writes, so none is lost.
-            Err(_) => self.reread(),
+    fn sync(&mut self) {
+        self.sync_at = None;
+        if let Some(log) = &mut self.log
+            && let Err(cause) = log.sync()
+        {
+            // Whoever wrote was answered long ago, and was promised no more than this attempt.
+            self.recover(Vec::new(), Stage::Logging, cause.into());
         }
     }
 
-    fn recover(&mut self, group: Vec<Waiting>, stage: &Stage, cause: Error) {
-        let resting_on_unsynced = self.sync_at.take().is_some();
+    /// Writes the tree out, so that the log can begin anew.
+    fn checkpoint(&mut self) -> Result<(), Error> {
         self.checkpoint_at = None;
+        let mut stage = Stage::Applying;
+        self.try_commit(&[], &mut stage)
+    }
+
+    /// Whether the tree was written out. If not, the store is readable again where that is possible.
+    fn checkpoint_or_reopen(&mut self) -> bool {
+        let written = self.checkpoint().is_ok();
+        written || {
+            let _ = self.reopen();
+            false
+        }
+    }
+
+    fn recover(&mut self, group: Vec<Waiting>, stage: Stage, cause: Error) {
+        (self.sync_at, self.checkpoint_at) = (None, None);
+        let begun = self.log.as_ref().map(Log::epoch);
         let reopened = self.reopen();
         let on_disk = reopened.is_ok() && self.medium.restore().is_ok();
-        let present = match (stage, &reopened) {
-            (Stage::Applying, _) => Some(false),
-            (Stage::Committing(_), Err(_)) => None,
-            // The entry may look the same in the state before the unsynced commits.
-            (Stage::Committing(_), Ok(())) if resting_on_unsynced => None,
-            (Stage::Committing(witness), Ok(())) => Some(witness.is_in(&self.shared.table.load())),
-        };
         let failed = Error::Failed { cause: Box::new(cause.clone()) };
-        match present {
-            Some(true) if on_disk && !group.is_empty() => self.settle(group),
-            Some(false) => self.shared.lose(group, &failed, &failed),
-            Some(true) | None => self.shared.lose(group, &Error::Unknown { cause: Box::new(cause) }, &failed),
+        let unknown = Error::Unknown { cause: Box::new(cause) };
+        let outcome = match stage {
+            Stage::Applying => Err(failed.clone()),
+            // Some of the record may be on disk. Only the next epoch makes it void.
+            Stage::Logging if on_disk && self.checkpoint_or_reopen() => Err(failed.clone()),
+            Stage::Logged if reopened.is_ok() => Ok(()),
+            Stage::Committing if reopened.is_ok() && begun == self.log.as_ref().map(Log::epoch) => {
+                // Without a log there is no epoch to tell.
+                Err(if begun.is_some() { failed.clone() } else { unknown })
+            }
+            Stage::Committing if on_disk => Ok(()),
+            Stage::Logging | Stage::Logged | Stage::Committing => Err(unknown),
+        };
+        match outcome {
+            Ok(()) => self.settle(group),
+            Err(error) => self.shared.lose(group, &error, &failed),
         }
     }
 
@@ -469,9 +529,7 @@ impl Committer {
         if self.reopened_at.is_some_and(|at| at.elapsed() < REOPEN_PAUSE) {
             return;
         }
-        if self.sync_at.is_some() {
-            self.recover(Vec::new(), &Stage::Applying, Error::Expired);
-        } else if self.reopen().is_ok() {
+        if self.reopen().is_ok() {
             // If this fails, the next commit tries again.
             let _ = self.medium.restore();
         }
@@ -479,7 +537,7 @@ impl Committer {
 
     /// Makes the store writable again if an earlier commit or read failed.
     fn revive(&mut self) -> Result<(), Error> {
-        if self.database.is_none() || (self.shared.read_failed() && self.sync_at.is_none()) {
+        if self.database.is_none() || self.shared.read_failed() {
             self.reopen()?;
         }
         Ok(self.medium.restore()?)
@@ -495,8 +553,16 @@ impl Committer {
         let lease = self.medium.lease_after_failure();
         // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
         let _ = self.shut();
+        let log = &mut self.log;
         let (database, table) = contain_panic(|| {
             let database = open_database(lease?, self.options)?;
+            if let Some(log) = log {
+                let epoch = epoch(&database)?;
+                if epoch != log.epoch() {
+                    log.begin(epoch);
+                }
+                replay(&database, log)?;
+            }
             let table = open_table(&database)?;
             Ok((database, table))
         })?;
@@ -514,11 +580,19 @@ impl Committer {
     }
 
     fn close(mut self) {
-        let synced = if self.sync_at.is_some() { self.sync() } else { Ok(()) };
-        let restored = self.medium.restore().map_err(Error::from);
+        let saved = self.save();
+        if saved.is_err() {
+            // Dropping the database would write out what is in the log only, in the epoch of the log.
+            self.medium.revoke();
+        }
         // redb saves its free space here, so that the next open need not look for it.
         let closed = self.shut();
-        self.shared.queue.lock().closing = synced.and(restored).and(closed).err();
+        self.shared.queue.lock().closing = saved.and(closed).err();
+    }
+
+    fn save(&mut self) -> Result<(), Error> {
+        self.medium.restore()?;
+        if self.log.as_ref().is_some_and(|log| !log.is_empty()) { self.checkpoint() } else { Ok(()) }
     }
 }
 
@@ -555,33 +629,21 @@ fn sum(a: [i64; 2], b: [i64; 2]) -> [i64; 2] {
 }
 
 /// How far a commit came that failed.
+#[derive(Clone, Copy)]
 enum Stage {
     Applying,
-    Committing(Witness),
+    /// The log may hold it.
+    Logging,
+    /// The log holds it.
+    Logged,
+    /// The tree may hold it.
+    Committing,
 }
 
-/// One entry that a transaction changed. Because a commit is atomic, it tells whether the commit took
-/// place.
-enum Witness {
-    NothingChanged,
-    Entry { key: Arc<[u8]>, after: Option<Vec<u8>> },
-}
-
-impl Witness {
-    fn is_in(&self, table: &Table) -> bool {
-        match self {
-            Self::NothingChanged => true,
-            Self::Entry { key, after } => table
-                .get(&**key)
-                .is_ok_and(|found| found.as_ref().map(AccessGuard::value) == after.as_deref()),
-        }
-    }
-}
-
-fn apply(transaction: &WriteTransaction, changes: &[Folded]) -> Result<Witness, Error> {
-    let mut witness = Witness::NothingChanged;
+/// Makes the changes in the tree, and notes in the log's record what they come to.
+fn apply(transaction: &WriteTransaction, changes: &[Folded], log: &mut Option<Log>) -> Result<(), Error> {
     if changes.is_empty() {
-        return Ok(witness);
+        return Ok(());
     }
     let mut table = transaction.open_table(DATA)?;
     for Folded { key, base, added } in changes {
@@ -601,15 +663,35 @@ fn apply(transaction: &WriteTransaction, changes: &[Folded]) -> Result<Witness, 
                 Some(counted.as_slice())
             }
         };
-        let before = match after {
-            Some(after) => table.insert(&**key, after)?,
-            None => table.remove(&**key)?,
-        };
-        if matches!(witness, Witness::NothingChanged) && before.as_ref().map(AccessGuard::value) != after {
-            witness = Witness::Entry { key: Arc::clone(key), after: after.map(<[u8]>::to_vec) };
+        match after {
+            Some(after) => drop(table.insert(&**key, after)?),
+            None => drop(table.remove(&**key)?),
+        }
+        if let Some(log) = log {
+            log.add(key, after);
         }
     }
-    Ok(witness)
+    Ok(())
+}
+
+/// Brings the tree, in memory, to where the log ends.
+fn replay(database: &Database, log: &Log) -> Result<(), Error> {
+    if log.is_empty() {
+        return Ok(());
+    }
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(redb::Durability::None)?;
+    {
+        let mut table = transaction.open_table(DATA)?;
+        log.replay(|key, value| {
+            match value {
+                Some(value) => drop(table.insert(key, value)?),
+                None => drop(table.remove(key)?),
+            }
+            Ok(())
+        })?;
+    }
+    Ok(transaction.commit()?)
 }
 
 fn counter_entry(key: &[u8], counters: [i64; 2]) -> Vec<u8> {
@@ -638,12 +720,22 @@ fn prepare(database: &Database) -> Result<(), Error> {
         }
         Err(TableError::TableDoesNotExist(_)) => {
             let transaction = database.begin_write()?;
-            transaction.open_table(FORMAT)?.insert(FORMAT_KEY, FORMAT_VERSION)?;
+            {
+                let mut format = transaction.open_table(FORMAT)?;
+                format.insert(FORMAT_KEY, FORMAT_VERSION)?;
+                format.insert(EPOCH_KEY, EPOCH_FIRST)?;
+            }
             transaction.open_table(DATA)?;
             Ok(transaction.commit()?)
         }
         Err(other) => Err(other.into()),
     }
+}
+
+/// Which records of the log are not in the tree's pages.
+fn epoch(database: &Database) -> Result<u64, Error> {
+    let format = database.begin_read()?.open_table(FORMAT)?;
+    Ok(format.get(EPOCH_KEY)?.map_or(EPOCH_FIRST, |epoch| epoch.value()))
 }
 
 fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {

@@ -29,6 +29,8 @@ mod checksum;
 mod commit;
 mod error;
 pub mod faulty;
+mod file;
+mod log;
 mod medium;
 mod snapshot;
 mod store;

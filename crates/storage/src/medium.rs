@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Medium {
-    disk: Box<dyn Disk>,
+    disk: Section,
     /// The lease in force.
     lease: AtomicU64,
     journaling: AtomicBool,
@@ -51,9 +51,9 @@ enum Step {
 }
 
 impl Medium {
-    pub(crate) fn new(disk: impl Disk) -> Arc<Self> {
+    pub(crate) fn new(disk: Section) -> Arc<Self> {
         Arc::new(Self {
-            disk: Box::new(disk),
+            disk,
             lease: AtomicU64::new(0),
             journaling: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
@@ -93,23 +93,19 @@ impl Medium {
     /// redb marks a file as its own last of all, and later refuses one without the mark. Such a file
     /// has no page in it yet, only a header, so nothing can be lost.
     fn discard_unfinished(&self) -> io::Result<()> {
-        const MARK_BYTES: usize = 9;
-        const HEADER_BYTES: usize = 512;
-        const CHUNK_BYTES: u64 = 64 << 10;
+        const MARK_BYTES: u64 = 9;
+        const HEADER_BYTES: u64 = 512;
         let len = self.disk.len()?;
-        let mut chunk = vec![0; CHUNK_BYTES as usize];
-        for offset in (0..len).step_by(CHUNK_BYTES as usize) {
-            let chunk = &mut chunk[..CHUNK_BYTES.min(len - offset) as usize];
-            self.disk.read(offset, chunk)?;
-            if offset == 0 {
-                let header_end = chunk.len().min(HEADER_BYTES);
-                chunk[header_end.min(MARK_BYTES)..header_end].fill(0);
-            }
-            if chunk.iter().any(|byte| *byte != 0) {
-                return Ok(());
-            }
-        }
-        if len == 0 { Ok(()) } else { self.disk.set_len(0) }
+        let mut mark = vec![0; MARK_BYTES.min(len) as usize];
+        self.disk.read(0, &mut mark)?;
+        let unmarked = mark.iter().all(|byte| *byte == 0);
+        if len > 0 && unmarked && is_blank(&self.disk, HEADER_BYTES)? { self.disk.set_len(0) } else { Ok(()) }
+    }
+
+    /// Lets the `Database` that holds the lease write no more.
+    pub(crate) fn revoke(&self) {
+        let _state = self.state.lock();
+        self.lease.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn is_journaling(&self) -> bool {
@@ -185,7 +181,7 @@ impl Disk for Lease {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let read = if self.journaling() {
-            read_through(&*self.medium.disk, &self.medium.state.lock(), offset, out)
+            read_through(&self.medium.disk, &self.medium.state.lock(), offset, out)
         } else {
             self.medium.disk.read(offset, out)
         };
@@ -289,6 +285,95 @@ impl Lease {
             state.locks.push((start, end));
         }
         Ok(taken)
+    }
+}
+
+/// Whether a disk holds nothing but zeros from an offset on.
+pub(crate) fn is_blank(disk: &dyn Disk, from: u64) -> io::Result<bool> {
+    const CHUNK_BYTES: u64 = 64 << 10;
+    let len = disk.len()?;
+    let mut chunk = vec![0; CHUNK_BYTES as usize];
+    for offset in (from..len).step_by(CHUNK_BYTES as usize) {
+        let chunk = &mut chunk[..CHUNK_BYTES.min(len - offset) as usize];
+        disk.read(offset, chunk)?;
+        if chunk.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A part of a disk, which looks like a disk of its own. Its sync is one of the whole disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    disk: Arc<dyn Disk>,
+    start: u64,
+    /// Where it ends; the last one ends where the disk does.
+    end: Option<u64>,
+}
+
+impl Section {
+    pub(crate) fn from(disk: Arc<dyn Disk>, start: u64) -> Self {
+        Self { disk, start, end: None }
+    }
+
+    pub(crate) fn between(disk: Arc<dyn Disk>, start: u64, end: u64) -> Self {
+        Self { disk, start, end: Some(end) }
+    }
+
+    /// The size of a section that has an end of its own.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end.map_or(0, |end| end - self.start)
+    }
+}
+
+impl Disk for Section {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.len()?.min(self.end.unwrap_or(u64::MAX)).saturating_sub(self.start))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(self.start + offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(self.start + len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.write(self.start + offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.disk.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.disk.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.disk.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.disk.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.disk.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.disk.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.disk.query_lock_range(start, end)
     }
 }
 

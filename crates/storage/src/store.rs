@@ -1,7 +1,9 @@
 //! The store's handle: opening, reading, submitting, closing.
 
 use crate::commit::{Committer, Generation, Shared, Ticket};
-use crate::medium::Medium;
+use crate::file::{self, Parts};
+use crate::log::Log;
+use crate::medium::{Medium, Section};
 use crate::snapshot::{self, Bytes, Snapshot};
 use crate::{Batch, Disk, Error};
 use arc_swap::Guard;
@@ -19,11 +21,14 @@ pub struct Options {
     pub durability: Durability,
     /// Memory for pages; taken as it is used.
     pub cache_bytes: usize,
+    /// Room for writes before the tree takes them, in a new store. More of it makes writing faster, and
+    /// opening after a crash slower.
+    pub log_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::Immediate, cache_bytes: 256 << 20 }
+        Self { durability: Durability::Immediate, cache_bytes: 256 << 20, log_bytes: 32 << 20 }
     }
 }
 
@@ -66,11 +71,15 @@ impl Store {
 
     /// A store that is gone when it closes.
     pub fn memory(options: Options) -> Result<Store, Error> {
-        Self::on_disk(InMemoryBackend::new(), options)
+        Self::on_parts(Parts { log: None, tree: Section::from(Arc::new(InMemoryBackend::new()), 0) }, options)
     }
 
     pub fn on_disk(disk: impl Disk, options: Options) -> Result<Store, Error> {
-        let committer = Committer::open(Medium::new(disk), options)?;
+        Self::on_parts(file::parts(Arc::new(disk), options.log_bytes)?, options)
+    }
+
+    fn on_parts(parts: Parts, options: Options) -> Result<Store, Error> {
+        let committer = Committer::open(Medium::new(parts.tree), parts.log.map(Log::new), options)?;
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Small, so that most reads reach the disk.
-const OPTIONS: Options = Options { durability: Durability::Immediate, cache_bytes: 16 << 10 };
+/// Small, so that most reads reach the disk, and the log is full after two batches.
+const OPTIONS: Options =
+    Options { durability: Durability::Immediate, cache_bytes: 16 << 10, log_bytes: 8 << 10 };
 const BATCHES: u32 = 5;
 const KEYS_PER_BATCH: u32 = 12;
 
@@ -338,6 +339,31 @@ fn a_flipped_bit_in_a_value_is_reported_with_its_key_and_hurts_no_other() {
     assert_eq!(&*snapshot.get(b"good").unwrap().unwrap(), b"a value that will not");
     let entries: Vec<_> = snapshot.range(Unbounded, Unbounded).unwrap().map(|entry| entry.is_ok()).collect();
     assert_eq!(entries, [false, true]);
+}
+
+/// A crash leaves the last batches in the log alone.
+#[test]
+fn a_flipped_bit_in_the_log_is_an_error_and_never_a_lost_batch() {
+    const LOG_START: usize = 4096;
+    let options = Options { log_bytes: 64 << 10, ..OPTIONS };
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), options).unwrap();
+    (0..3).for_each(|n| store.write(batch(n)).unwrap());
+    let before_last = disk.bytes();
+    store.write(batch(3)).unwrap();
+    let image = disk.crash(0).bytes();
+    let last_record = (LOG_START..image.len()).find(|at| image[*at] != before_last[*at]).unwrap();
+    assert_eq!(last_batch(&Store::on_disk(FaultyDisk::from(image.clone()), options).unwrap()), Some(3));
+    let used: Vec<_> = (LOG_START..LOG_START + (64 << 10)).filter(|at| image[*at] != 0).collect();
+    for (n, &offset) in used.iter().enumerate().step_by(37) {
+        let disk = FaultyDisk::from(image.clone());
+        disk.flip(offset as u64, 1 << (n % 8));
+        match Store::on_disk(disk, options) {
+            Err(error) => assert!(matches!(error, Error::Damaged { .. }), "{error}"),
+            // What a crash cut short looks the same as a last record that was damaged later.
+            Ok(store) => assert!(offset >= last_record && last_batch(&store) == Some(2), "byte {offset}"),
+        }
+    }
 }
 
 #[test]

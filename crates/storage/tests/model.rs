@@ -113,7 +113,7 @@ proptest! {
 
     #[test]
     fn a_store_is_a_sorted_map_that_survives(steps in prop::collection::vec(step(), 1..40)) {
-        let options = Options { cache_bytes: 64 << 10, ..Options::default() };
+        let options = Options { cache_bytes: 64 << 10, log_bytes: 16 << 10, ..Options::default() };
         let mut disk = FaultyDisk::default();
         let mut store = Store::on_disk(disk.clone(), options).unwrap();
         let mut model = Model::new();

@@ -217,15 +217,71 @@ fn a_file_of_something_else_is_refused_and_left_alone() {
 fn a_store_of_a_newer_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     Store::open(dir.path(), Options::default()).unwrap().close().unwrap();
+    let path = dir.path().join("larder.redb");
+    let mut file = std::fs::read(&path).unwrap();
+    file[8] = 99;
+    let sum = crc32fast::hash(&file[..24]);
+    file[24..28].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(&path, file).unwrap();
+    let error = Store::open(dir.path(), Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 99, known: 2 }), "{error}");
+}
+
+#[test]
+fn a_file_of_the_time_before_the_log_goes_on_without_one() {
+    let dir = tempfile::tempdir().unwrap();
     {
-        let database = redb::Database::open(dir.path().join("larder.redb")).unwrap();
+        let database = redb::Database::create(dir.path().join("larder.redb")).unwrap();
         let transaction = database.begin_write().unwrap();
-        let table = redb::TableDefinition::<&str, u64>::new("format");
-        transaction.open_table(table).unwrap().insert("version", 99).unwrap();
+        let format = redb::TableDefinition::<&str, u64>::new("format");
+        transaction.open_table(format).unwrap().insert("version", 1).unwrap();
+        transaction.open_table(redb::TableDefinition::<&[u8], &[u8]>::new("data")).unwrap();
         transaction.commit().unwrap();
     }
-    let error = Store::open(dir.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 99, known: 1 }), "{error}");
+    for n in 0..3 {
+        let store = Store::open(dir.path(), Options::default()).unwrap();
+        store.write(puts(&[(&format!("key/{n}"), "kept")])).unwrap();
+        store.close().unwrap();
+    }
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    assert!((0..3).all(|n| committed(&store, &format!("key/{n}")).is_some()));
+}
+
+#[test]
+fn a_batch_larger_than_the_log_is_written_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { log_bytes: 4096, ..Options::default() };
+    for round in 0..3 {
+        let store = Store::open(dir.path(), options).unwrap();
+        store.write(puts(&[("small", &round.to_string())])).unwrap();
+        store.write(puts(&[("large", &round.to_string().repeat(100_000))])).unwrap();
+        store.write(puts(&[("small", &format!("{round} again"))])).unwrap();
+    }
+    let store = Store::open(dir.path(), options).unwrap();
+    assert_eq!(committed(&store, "large").unwrap(), "2".repeat(100_000).into_bytes());
+    assert_eq!(committed(&store, "small").unwrap(), b"2 again");
+}
+
+#[test]
+fn appended_entries_are_numbered_in_the_order_of_submit_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let append = |texts: &[&str]| {
+        let mut batch = Batch::default();
+        texts.iter().for_each(|text| batch.append(b"log/".to_vec(), text.as_bytes().to_vec()));
+        batch
+    };
+    for _ in 0..2 {
+        let store = Store::open(dir.path(), Options::default()).unwrap();
+        let tickets = [submit(&store, append(&["a", "b"])), submit(&store, append(&["c"]))];
+        tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    }
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    let entries = store.snapshot().range(Included(b"log/"), Excluded(b"log0")).unwrap();
+    let (keys, values): (Vec<_>, Vec<_>) =
+        entries.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).unzip();
+    assert_eq!(values.concat(), b"abcabc");
+    let numbers = keys.iter().map(|key| u64::from_be_bytes(*key.last_chunk().unwrap()));
+    assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
@@ -288,7 +344,7 @@ impl Disk for GatedDisk {
 fn reads_and_submits_do_not_wait_for_a_sync() {
     let gate = Arc::new(Mutex::new(()));
     let disk = GatedDisk { disk: FaultyDisk::default(), gate: Arc::clone(&gate) };
-    let store = Store::on_disk(disk, Options::default()).unwrap();
+    let store = Store::on_disk(disk, Options { log_bytes: 1 << 20, ..Options::default() }).unwrap();
     store.write(puts(&[("a", "1")])).unwrap();
     let shut = gate.lock().unwrap();
     let tickets: Vec<_> = (2..9).map(|n| submit(&store, puts(&[("a", &n.to_string())]))).collect();

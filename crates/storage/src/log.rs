@@ -1,0 +1,258 @@
+//! The log before the tree: what makes a write durable with one short append.
+//!
+//! A commit of the tree writes every page on the way to each change. So a group of batches is appended
+//! here instead, as one record, and synced; the tree takes it in memory only. At a checkpoint (the log
+//! is full, or nobody writes) the tree is written out once for all of it, and the log begins anew.
+//!
+//! The tree holds the number of the epoch that began with its last checkpoint. Records of that epoch are
+//! not in the tree's pages yet and are replayed when it is opened; all others are void. A record says
+//! what its keys hold afterwards, so that replaying twice does no harm.
+//!
+//! A record that was cut short by a crash ends the log, because nothing after it was acknowledged. Each
+//! record tells how many before it were on disk: if one of those cannot be read, the log is damaged, and
+//! that is an error rather than its end.
+
+use crate::medium::Section;
+use crate::{Disk, Error};
+use std::io;
+
+/// A record begins on a sector of its own: writing it touches none that is already safe.
+const SECTOR_BYTES: usize = 512;
+const HEADER_BYTES: usize = 36;
+/// How far ahead of its end the log is filled with zeros: overwriting is faster than growing.
+const FILL_BYTES: u64 = 256 << 10;
+/// Memory that is kept for the next record.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;
+const ABSENT: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Log {
+    disk: Section,
+    epoch: u64,
+    /// Records of this epoch.
+    count: u64,
+    end: u64,
+    /// Of those, the ones that a sync covered.
+    synced_count: u64,
+    synced_end: u64,
+    /// Up to where bytes were written since the log was opened.
+    filled: u64,
+    /// Nothing more is appended in this epoch.
+    full: bool,
+    record: Vec<u8>,
+}
+
+impl Log {
+    pub(crate) fn new(disk: Section) -> Self {
+        Self {
+            disk,
+            epoch: 0,
+            count: 0,
+            end: 0,
+            synced_count: 0,
+            synced_end: 0,
+            filled: 0,
+            full: false,
+            record: Vec::new(),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Begins an epoch that the tree on disk has begun.
+    pub(crate) fn begin(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        (self.count, self.end) = (0, 0);
+        (self.synced_count, self.synced_end) = (0, 0);
+        self.full = false;
+    }
+
+    /// Begins the next record; what an unfinished one held is forgotten.
+    pub(crate) fn start_record(&mut self) {
+        self.record.clear();
+        self.record.shrink_to(BUFFER_KEPT_BYTES);
+        self.record.resize(HEADER_BYTES, 0);
+    }
+
+    /// What `key` holds from this record on.
+    pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.record.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        let length = value.map_or(ABSENT, |value| value.len() as u32);
+        self.record.extend_from_slice(&length.to_le_bytes());
+        self.record.extend_from_slice(key);
+        self.record.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Whether the record can be appended; if not, only a checkpoint makes it durable.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.full && self.end + padded(self.record.len()) as u64 <= self.disk.bytes()
+    }
+
+    /// Writes the record. After an error everything since the last sync is void.
+    pub(crate) fn append(&mut self) -> io::Result<()> {
+        self.try_append().inspect_err(|_| self.distrust())
+    }
+
+    fn try_append(&mut self) -> io::Result<()> {
+        let payload = self.record.len() - HEADER_BYTES;
+        self.record[4..12].copy_from_slice(&(payload as u64).to_le_bytes());
+        self.record[12..20].copy_from_slice(&self.epoch.to_le_bytes());
+        self.record[20..28].copy_from_slice(&self.count.to_le_bytes());
+        self.record[28..36].copy_from_slice(&self.synced_count.to_le_bytes());
+        let sum = crc32fast::hash(&self.record[4..]);
+        self.record[..4].copy_from_slice(&sum.to_le_bytes());
+        self.record.resize(padded(self.record.len()), 0);
+
+        let end = self.end + self.record.len() as u64;
+        if end > self.filled {
+            let filled = (end + FILL_BYTES).min(self.disk.bytes());
+            self.disk.write(end, &vec![0; (filled - end) as usize])?;
+            self.filled = filled;
+        }
+        self.disk.write(self.end, &self.record)?;
+        (self.count, self.end) = (self.count + 1, end);
+        Ok(())
+    }
+
+    /// Makes every record durable. After an error those since the last sync are void.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.disk.sync_data().inspect_err(|_| self.distrust())?;
+        (self.synced_count, self.synced_end) = (self.count, self.end);
+        Ok(())
+    }
+
+    /// Forgets what may not be on disk. Bytes of it may be there all the same, until the next epoch.
+    pub(crate) fn distrust(&mut self) {
+        (self.count, self.end) = (self.synced_count, self.synced_end);
+        self.full = true;
+    }
+
+    /// Finds the records of `epoch` that an earlier process left. Until the next epoch nothing is added.
+    pub(crate) fn find(&mut self, epoch: u64) -> Result<(), Error> {
+        self.begin(epoch);
+        let damaged = |cause: &str| Error::Damaged { cause: format!("its log {cause}") };
+        if self.read_header(0)?.is_some_and(|first| first.epoch > epoch && self.is_whole(0, &first)) {
+            return Err(damaged("is of a later state than the rest"));
+        }
+        while let Some(header) = self.read_header(self.end)? {
+            if header.epoch != epoch || header.number != self.count || !self.is_whole(self.end, &header) {
+                break;
+            }
+            self.count += 1;
+            self.end += header.record_bytes();
+        }
+        let mut at = self.end + SECTOR_BYTES as u64;
+        while let Some(header) = self.read_header(at)? {
+            if header.epoch == epoch && header.synced_count > self.count && self.is_whole(at, &header) {
+                return Err(damaged(&format!("cannot be read from its record {} on", self.count)));
+            }
+            at += SECTOR_BYTES as u64;
+        }
+        (self.synced_count, self.synced_end) = (self.count, self.end);
+        self.full = self.count > 0;
+        Ok(())
+    }
+
+    /// Gives out what the records say, oldest first.
+    pub(crate) fn replay(
+        &self,
+        mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut at = 0;
+        for number in 0..self.count {
+            let header = self.read_header(at)?.filter(|header| header.number == number);
+            let record = match header {
+                Some(header) => self.read_record(at, &header)?,
+                None => None,
+            };
+            let Some(record) = record else {
+                return Err(Error::Damaged { cause: format!("its log has no record {number}") });
+            };
+            at += padded(record.len()) as u64;
+            let mut rest = &record[HEADER_BYTES..];
+            while !rest.is_empty() {
+                let (key, value) = take_entry(&mut rest).ok_or_else(|| Error::Damaged {
+                    cause: "a record of its log makes no sense".to_owned(),
+                })?;
+                apply(key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Absent past the end.
+    fn read_header(&self, at: u64) -> io::Result<Option<Header>> {
+        if at + SECTOR_BYTES as u64 > self.disk.bytes() {
+            return Ok(None);
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        self.disk.read(at, &mut bytes)?;
+        Ok(Some(Header::read(&bytes)))
+    }
+
+    fn is_whole(&self, at: u64, header: &Header) -> bool {
+        self.read_record(at, header).is_ok_and(|record| record.is_some())
+    }
+
+    /// Header and payload; absent if they are not what was written.
+    fn read_record(&self, at: u64, header: &Header) -> io::Result<Option<Vec<u8>>> {
+        let room = self.disk.bytes() - at;
+        if header.payload_bytes > room.saturating_sub(HEADER_BYTES as u64) {
+            return Ok(None);
+        }
+        let mut record = vec![0; HEADER_BYTES + header.payload_bytes as usize];
+        self.disk.read(at, &mut record)?;
+        Ok(Some(record).filter(|record| crc32fast::hash(&record[4..]) == header.sum))
+    }
+}
+
+struct Header {
+    sum: u32,
+    payload_bytes: u64,
+    epoch: u64,
+    number: u64,
+    synced_count: u64,
+}
+
+impl Header {
+    fn read(bytes: &[u8; HEADER_BYTES]) -> Self {
+        let (sum, words) = bytes.split_first_chunk::<4>().expect("a header is longer than its sum");
+        let (words, _) = words.as_chunks::<8>();
+        let word = |n: usize| u64::from_le_bytes(words[n]);
+        Self {
+            sum: u32::from_le_bytes(*sum),
+            payload_bytes: word(0),
+            epoch: word(1),
+            number: word(2),
+            synced_count: word(3),
+        }
+    }
+
+    fn record_bytes(&self) -> u64 {
+        padded(HEADER_BYTES + self.payload_bytes as usize) as u64
+    }
+}
+
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(SECTOR_BYTES)
+}
+
+fn take_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+    let (lengths, after) = rest.split_first_chunk::<8>()?;
+    let key_bytes = u32::from_le_bytes(*lengths.first_chunk()?) as usize;
+    let value_bytes = u32::from_le_bytes(*lengths.last_chunk()?);
+    let (key, after) = after.split_at_checked(key_bytes)?;
+    if value_bytes == ABSENT {
+        *rest = after;
+        return Some((key, None));
+    }
+    let (value, after) = after.split_at_checked(value_bytes as usize)?;
+    *rest = after;
+    Some((key, Some(value)))
+}
