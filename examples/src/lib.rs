@@ -60,7 +60,8 @@ impl Options {
             return Ok((None, url.clone()));
         }
         let delay = Duration::from_millis(self.delay);
-        let manners = Manners { delay, error_rate: self.error_rate, per_second: self.per_second };
+        let (error_rate, per_second) = (self.error_rate, self.per_second);
+        let manners = Manners { delay, error_rate, per_second, ..Manners::default() };
         let origin = Origin::start(manners).await?;
         let url = origin.url();
         Ok((Some(origin), url))

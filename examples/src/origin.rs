@@ -1,10 +1,14 @@
 //! A web server on this machine that stands in for the five sources.
 //!
 //! It serves the pages in `examples/pages`, which are written by hand in the shape of the real ones. Its manners
-//! can be changed while it runs: how long it takes, how often it fails, how much it bears. Failures are spread
-//! evenly and not drawn, so that a run can be repeated.
+//! can be changed while it runs: how long it takes, how often it fails, how much it bears. Failures and delays are
+//! spread evenly and not drawn, so that a run can be repeated.
+//!
+//! It knows one day and a few names, until it is [widened](Origin::widen).
 //!
 //! It ends when it is dropped.
+
+mod wide;
 
 use std::convert::Infallible;
 use std::io;
@@ -33,7 +37,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// How the server behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Manners {
+    /// How long an answer takes at least.
     pub delay: Duration,
+    /// How much longer it takes at most.
+    pub spread: Duration,
     /// The share of requests that end in a 500, from 0 to 1.
     pub error_rate: f64,
     /// Requests beyond this many in a second are answered by a 429.
@@ -54,7 +61,12 @@ struct State {
     manners: Manners,
     /// Whether shops have changed their prices.
     is_later: bool,
+    is_wide: bool,
     requests: u64,
+    /// Answered by a 429.
+    turned_away: u64,
+    /// Answered by a 500.
+    failed: u64,
     /// How much of a failure has come together since the last one.
     failing: f64,
     second: (Instant, u32),
@@ -65,7 +77,16 @@ impl Origin {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let second = (Instant::now(), 0);
-        let state = State { manners, is_later: false, requests: 0, failing: 0.0, second };
+        let state = State {
+            manners,
+            is_later: false,
+            is_wide: false,
+            requests: 0,
+            turned_away: 0,
+            failed: 0,
+            failing: 0.0,
+            second,
+        };
         let state = Arc::new(Mutex::new(state));
         let mut server = JoinSet::new();
         server.spawn(accept(listener, Arc::clone(&state)));
@@ -79,6 +100,21 @@ impl Origin {
     /// How many requests it was sent.
     pub fn requests(&self) -> u64 {
         self.state.lock().requests
+    }
+
+    /// How many requests it answered by a 429.
+    pub fn turned_away(&self) -> u64 {
+        self.state.lock().turned_away
+    }
+
+    /// How many requests it answered by a 500.
+    pub fn failed(&self) -> u64 {
+        self.state.lock().failed
+    }
+
+    /// From now on it has pages of every day, and of every race and restaurant, not only of those it knows.
+    pub fn widen(&self) {
+        self.state.lock().is_wide = true;
     }
 
     pub fn behave(&self, manners: Manners) {
@@ -120,15 +156,19 @@ async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) {
 }
 
 async fn answer(request: &Request<Incoming>, state: &Mutex<State>) -> Response<Full<Bytes>> {
-    let (refused, delay, is_later) = {
+    let (refused, delay, is_later, is_wide) = {
         let mut state = state.lock();
-        (state.refuses(), state.manners.delay, state.is_later)
+        (state.refuses(), state.delay(), state.is_later, state.is_wide)
     };
     tokio::time::sleep(delay).await;
-    let uri = request.uri();
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let known = || {
+        let page = page(path, query, is_later);
+        page.or_else(|| if is_wide { wide::page(path, query) } else { None })
+    };
     let page = match refused {
         Some(status) => Err(status),
-        None => page(uri.path(), uri.query().unwrap_or_default(), is_later).ok_or(StatusCode::NOT_FOUND),
+        None => known().ok_or(StatusCode::NOT_FOUND),
     };
     let (status, kind, text) = match page {
         Ok((kind, text)) => (StatusCode::OK, kind, text),
@@ -152,14 +192,22 @@ impl State {
         }
         self.second.1 += 1;
         if self.manners.per_second.is_some_and(|limit| self.second.1 > limit) {
+            self.turned_away += 1;
             return Some(StatusCode::TOO_MANY_REQUESTS);
         }
         self.failing += self.manners.error_rate;
         if self.failing >= 1.0 {
             self.failing -= 1.0;
+            self.failed += 1;
             return Some(StatusCode::INTERNAL_SERVER_ERROR);
         }
         None
+    }
+
+    /// How long the request that was counted last takes. Multiples of the golden ratio fall evenly between 0 and 1.
+    fn delay(&self) -> Duration {
+        let share = (self.requests as f64 * 0.618_033_988_749_895).fract();
+        self.manners.delay + self.manners.spread.mul_f64(share)
     }
 }
 
@@ -178,6 +226,7 @@ fn page(path: &str, query: &str, is_later: bool) -> Option<(&'static str, String
         },
         ["horse", "result", _] => html(include_str!("../pages/keiba/horse-results.html")),
         ["horse", "ped", _] => html(include_str!("../pages/keiba/horse-pedigree.html")),
+        ["jockey", "result", _] => html(include_str!("../pages/keiba/jockey.html")),
         ["inbs", "I_list_001_20240131.html"] => html(include_str!("../pages/tdnet/list-1.html")),
         ["inbs", "I_list_002_20240131.html"] => html(include_str!("../pages/tdnet/list-2.html")),
         ["data", "2.5", "forecast"] => forecast().map(|text| (JSON, text)),

@@ -42,6 +42,7 @@ pub struct Web {
     secret: Option<String>,
     /// Counted for all clones together.
     calls: Arc<AtomicU64>,
+    waits: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for Web {
@@ -62,7 +63,7 @@ impl Web {
         let unreachable =
             |error: reqwest::Error| Error::Unreachable { url: base.to_owned(), cause: error.to_string() };
         let client = client.build().map_err(unreachable)?;
-        Ok(Self { client, base: base.to_owned(), secret: None, calls: Arc::default() })
+        Ok(Self { client, base: base.to_owned(), secret: None, calls: Arc::default(), waits: Arc::default() })
     }
 
     /// Adds a query parameter to every address that is neither logged nor in an error.
@@ -74,6 +75,11 @@ impl Web {
     /// How many requests were sent.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many of them were answered by a 429, and sent again.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Gets a page and reads it; `None` when there is no such page.
@@ -107,6 +113,7 @@ impl Web {
                 StatusCode::NOT_FOUND => return Ok(None),
                 StatusCode::TOO_MANY_REQUESTS if waits < WAITS_MAX => {
                     waits += 1;
+                    self.waits.fetch_add(1, Ordering::Relaxed);
                     let asked = response.headers().get(RETRY_AFTER).and_then(|seconds| seconds.to_str().ok());
                     let seconds = asked.and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
                     tokio::time::sleep(Duration::from_secs(seconds).min(WAIT_MAX)).await;

@@ -70,6 +70,31 @@ async fn netkeiba_gives_a_horse_from_two_pages() {
 }
 
 #[tokio::test]
+async fn netkeiba_gives_the_rates_of_a_jockeys_career() {
+    let origin = origin().await;
+    let netkeiba = Netkeiba::new(&origin.url(), &origin.url()).unwrap();
+    let jockey = netkeiba.jockey("05339".to_owned()).await.unwrap().unwrap();
+    assert_eq!((jockey.win_rate, jockey.place_rate), (0.160, 0.413));
+}
+
+#[tokio::test]
+async fn a_widened_origin_has_pages_of_every_day() {
+    let origin = origin().await;
+    origin.widen();
+    let netkeiba = Netkeiba::new(&origin.url(), &origin.url()).unwrap();
+    let races = netkeiba.clone().day(date(2026, 11, 15)).await.unwrap().unwrap();
+    assert_eq!(races.len(), 24);
+    let race = netkeiba.clone().race(races[0].race_id.clone()).await.unwrap().unwrap();
+    assert_eq!(race, netkeiba.clone().race(races[0].race_id.clone()).await.unwrap().unwrap());
+    assert!(netkeiba.race(races[23].race_id.clone()).await.unwrap().is_none());
+
+    let site = Tdnet::new(&origin.url()).unwrap();
+    assert_eq!(site.day(date(2026, 11, 16)).await.unwrap().len(), 6);
+    assert_eq!(site.day(date(2026, 11, 15)).await.unwrap(), [], "it is a Sunday");
+    assert!(Restaurants::new(&origin.url()).unwrap().menu("closed", 3).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn tdnet_lists_a_day_over_all_its_pages_in_utc() {
     let origin = origin().await;
     let site = Tdnet::new(&origin.url()).unwrap();
@@ -143,6 +168,7 @@ fn a_broken_page_says_what_is_missing() {
     let cases = [
         (netkeiba::day("<p>maintenance</p>").unwrap_err(), "nothing in it is `.RaceList_DataList`"),
         (netkeiba::race("<p>maintenance</p>").unwrap_err(), "`.RaceName` is missing"),
+        (netkeiba::jockey("").unwrap_err(), "nothing in it is `.race_table_01 thead th`"),
         (netkeiba::results_of("").unwrap_err(), "nothing in it is `.db_h_race_results tbody tr`"),
         (netkeiba::parents_of("").unwrap_err(), "`.blood_table td.b_ml[rowspan='16'] a` is missing"),
         (

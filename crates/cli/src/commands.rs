@@ -3,22 +3,48 @@
 //! Those that judge return an exit code: what they found is already told, and is no failure of their own.
 
 pub(crate) mod apply;
+pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod cost;
+pub(crate) mod demo;
 pub(crate) mod docs;
+pub(crate) mod doctor;
 pub(crate) mod drift;
 pub(crate) mod due;
+pub(crate) mod dump;
 pub(crate) mod explain;
 pub(crate) mod fmt;
 pub(crate) mod get;
 pub(crate) mod init;
 pub(crate) mod invalidate;
+pub(crate) mod load;
 pub(crate) mod lsp;
 pub(crate) mod plan;
 pub(crate) mod put;
 pub(crate) mod query;
+pub(crate) mod rekey;
 pub(crate) mod release;
 pub(crate) mod rm;
+pub(crate) mod scan;
 pub(crate) mod schema;
+pub(crate) mod seed;
 pub(crate) mod serve;
+pub(crate) mod stats;
 pub(crate) mod stuck;
 pub(crate) mod sweep;
+pub(crate) mod verify;
+pub(crate) mod watch;
+
+use std::path::Path;
+
+use larder_storage::Key;
+
+/// The key of an encrypted store: in the file that is named, or where the environment says.
+fn key(file: Option<&Path>) -> Result<Option<Key>, String> {
+    let key = match file {
+        Some(path) => Key::from_file(path).map(Some),
+        None => Key::from_env(),
+    };
+    key.map_err(|error| error.to_string())
+}

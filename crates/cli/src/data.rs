@@ -3,10 +3,13 @@
 //! `keiba.Race` is entity `Race` of system `keiba`, looked for where `larder check` looks. Commands that only read
 //! leave a store's directory alone when it is not there.
 
+pub(crate) mod chosen;
+pub(crate) mod lines;
 mod show;
 mod values;
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -23,7 +26,7 @@ use serde_json::{Map, Value as Json};
 use crate::commands::plan;
 use crate::{project, terminal};
 
-pub(crate) use show::{hidden, key_text, moment, object, record, records, table};
+pub(crate) use show::{cell, hidden, key_text, moment, object, plain, record, records, table};
 
 /// There is no such record.
 pub(crate) const NOT_FOUND: u8 = 4;
@@ -110,20 +113,14 @@ pub(crate) enum Access {
 }
 
 impl Target {
+    /// Where the tables are.
+    pub(crate) fn store(&self) -> &Address {
+        &self.store
+    }
+
     /// The entity that is meant.
     pub(crate) fn kind(&self) -> Result<Kind, String> {
-        let Some((system, name)) = self.entity.rsplit_once('.') else {
-            return Err(format!("`{}` names no entity of a system: write it like keiba.Race", self.entity));
-        };
-        let path = project::named(system)?;
-        let broken = || format!("{} has errors: nothing was done", path.display());
-        let schema = terminal::sound(project::load(&path)?).ok_or_else(broken)?;
-        if schema.entity(name).is_none() {
-            let entities = schema.tables.iter().flat_map(|table| &table.entities);
-            let known: Vec<&str> = entities.map(|entity| entity.name.as_str()).collect();
-            return Err(unknown(&schema.system, "entity", name, &known));
-        }
-        Ok(Kind { schema, name: name.to_owned() })
+        Kind::named(&self.entity)
     }
 
     /// Opens the store and works on the records of the entity.
@@ -141,10 +138,7 @@ impl Target {
             let system = System::open_with(kind.schema.clone(), store, project::environment()).await?;
             work(system.entries(&kind.name).expect("the schema has it")).await
         });
-        done.map_err(|error| match &error {
-            Error::Store(error) => plan::advise(&self.store, error),
-            _ => error.to_string(),
-        })
+        done.map_err(|error| told(&self.store, &error))
     }
 
     /// Shows one record.
@@ -166,6 +160,24 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// `keiba.Race`.
+    pub(crate) fn named(text: &str) -> Result<Self, String> {
+        let Some((system, name)) = text.rsplit_once('.') else {
+            return Err(format!("`{text}` names no entity of a system: write it like keiba.Race"));
+        };
+        Self::of(system_named(system)?, name)
+    }
+
+    /// An entity of a schema, by its name.
+    pub(crate) fn of(schema: Schema, name: &str) -> Result<Self, String> {
+        if schema.entity(name).is_none() {
+            let entities = schema.tables.iter().flat_map(|table| &table.entities);
+            let known: Vec<&str> = entities.map(|entity| entity.name.as_str()).collect();
+            return Err(unknown(&schema.system, "entity", name, &known));
+        }
+        Ok(Self { schema, name: name.to_owned() })
+    }
+
     pub(crate) fn entity(&self) -> &Entity {
         self.found().1
     }
@@ -240,6 +252,16 @@ impl Kind {
         Ok(fields)
     }
 
+    /// Fields as JSON that [`Kind::draft`] takes back.
+    pub(crate) fn json(&self, fields: &Fields) -> Json {
+        let known = self.entity().fields.iter();
+        let member = |field: &Field| {
+            let value = fields.get(&field.name)?;
+            Some((field.name.clone(), values::to_json(&self.schema, &field.kind, value)))
+        };
+        Json::Object(known.filter_map(member).collect())
+    }
+
     /// Whether a name stands for what is shown with a record and is no field of it.
     fn is_told(&self, name: &str) -> bool {
         self.entity().lifecycle(name).is_some()
@@ -278,6 +300,16 @@ impl Kind {
     }
 }
 
+/// The schema of a system, or of a file.
+pub(crate) fn system_named(name: &str) -> Result<Schema, String> {
+    system_at(&project::named(name)?)
+}
+
+pub(crate) fn system_at(path: &Path) -> Result<Schema, String> {
+    let broken = || format!("{} has errors: nothing was done", path.display());
+    terminal::sound(project::load(path)?).ok_or_else(broken)
+}
+
 fn stored_key(attribute: &KeyAttribute, text: &str) -> Result<AttributeValue, String> {
     let stored = match attribute.kind {
         KeyType::S => Some(AttributeValue::S(text.to_owned())),
@@ -286,6 +318,14 @@ fn stored_key(attribute: &KeyAttribute, text: &str) -> Result<AttributeValue, St
     };
     let wanted = if attribute.kind == KeyType::N { "a number" } else { "bytes in base64" };
     stored.ok_or_else(|| format!("`{}` is `{text}`, and {wanted} is wanted", attribute.name))
+}
+
+/// What a store said, and the next step.
+pub(crate) fn told(store: &Address, error: &Error) -> String {
+    match error {
+        Error::Store(error) => plan::advise(store, error),
+        _ => error.to_string(),
+    }
 }
 
 /// A name that nobody has, and the one that may be meant.

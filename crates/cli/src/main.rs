@@ -42,21 +42,37 @@ enum Command {
     Plan(commands::plan::Plan),
     Apply(commands::apply::Apply),
     Drift(commands::drift::Drift),
+    Doctor(commands::doctor::Doctor),
+    Stats(commands::stats::Stats),
+    Cost(commands::cost::Cost),
     Get(commands::get::Get),
     Put(commands::put::Put),
     Query(commands::query::Query),
+    Scan(commands::scan::Scan),
+    Watch(commands::watch::Watch),
     Rm(commands::rm::Rm),
     Invalidate(commands::invalidate::Invalidate),
     Sweep(commands::sweep::Sweep),
+    Dump(commands::dump::Dump),
+    Load(commands::load::Load),
+    Seed(commands::seed::Seed),
     Due(commands::due::Due),
     Stuck(commands::stuck::Stuck),
     Release(commands::release::Release),
     Serve(commands::serve::Serve),
+    Verify(commands::verify::Verify),
+    Rekey(commands::rekey::Rekey),
+    Demo(commands::demo::Demo),
+    Bench(commands::bench::Bench),
+    Completions(commands::completions::Completions),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(arguments.log).init();
+    // What fails in the demo's world is part of the show.
+    let unheard = matches!(arguments.command, Command::Demo(_)) && arguments.log == LevelFilter::WARN;
+    let log = if unheard { LevelFilter::ERROR } else { arguments.log };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(log).init();
     let done = match arguments.command {
         Command::Init(init) => init.run(),
         Command::Check(check) => check.run(),
@@ -68,16 +84,29 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Apply(apply) => apply.run(),
         Command::Drift(drift) => drift.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Stats(stats) => stats.run(),
+        Command::Cost(cost) => cost.run(),
         Command::Get(get) => get.run(),
         Command::Put(put) => put.run(),
         Command::Query(query) => query.run(),
+        Command::Scan(scan) => scan.run(),
+        Command::Watch(watch) => watch.run(),
         Command::Rm(rm) => rm.run(),
         Command::Invalidate(invalidate) => invalidate.run(),
         Command::Sweep(sweep) => sweep.run(),
+        Command::Dump(dump) => dump.run(),
+        Command::Load(load) => load.run(),
+        Command::Seed(seed) => seed.run(),
         Command::Due(due) => due.run(),
         Command::Stuck(stuck) => stuck.run(),
         Command::Release(release) => release.run(),
+        Command::Verify(verify) => verify.run(),
+        Command::Rekey(rekey) => rekey.run(),
         Command::Serve(serve) => serve.run().map(|()| ExitCode::SUCCESS),
+        Command::Demo(demo) => demo.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Completions(completions) => completions.run(),
     };
     match done {
         Ok(code) => code,

@@ -1,8 +1,10 @@
 //! What people read: text to stdout, in colour only where colour is understood.
 
+use std::borrow::Cow;
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use larder_schema::{Colour, Diagnostic, Loaded, Schema, render_all};
 
 /// Colour on a terminal, unless `NO_COLOR` is set.
@@ -43,4 +45,14 @@ pub(crate) fn sound(loaded: Loaded) -> Option<Schema> {
         eprintln!("larder: {} in {}", count(errors.len(), "error"), loaded.files[0].name);
     }
     loaded.schema
+}
+
+/// A bar that counts what is done, of so many if that is known. It shows itself on a terminal alone.
+pub(crate) fn progress(of: Option<u64>, what: impl Into<Cow<'static, str>>) -> ProgressBar {
+    let (bar, template) = match of {
+        Some(length) => (ProgressBar::new(length), "{spinner} [{pos}/{len}] {msg} {elapsed}"),
+        None => (ProgressBar::no_length(), "{spinner} [{pos}] {msg} {elapsed}"),
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is right");
+    bar.with_style(style).with_message(what)
 }

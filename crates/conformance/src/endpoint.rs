@@ -16,6 +16,8 @@ use crate::process::{self, Process};
 
 const BODY_BYTES_MAX: u64 = 64 << 20;
 const LOCAL_REPEATS_MAX: u32 = 5;
+/// Operations of the other service at the same address.
+const STREAMS: [&str; 4] = ["ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"];
 
 /// Headers that every request carries besides its target.
 pub const HEADERS: &[(&str, &str)] = &[
@@ -170,8 +172,9 @@ impl Endpoint {
 
     fn send_once(&self, operation: &str, body: &[u8]) -> Result<Answer, ureq::Error> {
         let request = format!("{operation} {}", String::from_utf8_lossy(body));
-        let mut post =
-            self.agent.post(&self.url).header("x-amz-target", format!("DynamoDB_20120810.{operation}"));
+        let service = if STREAMS.contains(&operation) { "DynamoDBStreams" } else { "DynamoDB" };
+        let target = format!("{service}_20120810.{operation}");
+        let mut post = self.agent.post(&self.url).header("x-amz-target", target);
         for (name, value) in HEADERS {
             post = post.header(*name, *value);
         }

@@ -60,7 +60,7 @@ pub(crate) fn start_on_port(program: &Path, directory: &Path, arguments: &[&str]
 
 /// Asks again until `done`, within the limit.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + WAIT_LIMIT;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");

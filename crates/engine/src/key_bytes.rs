@@ -10,7 +10,7 @@
 //!        for less than zero all of these are subtracted from FF
 //! ```
 
-use larder_model::{AttributeValue, Number};
+use larder_model::{AttributeValue, KeyType, Number};
 
 /// Appends one part of a key. Only strings, numbers and bytes can be one; anything else adds nothing and
 /// gives `false`.
@@ -40,6 +40,60 @@ pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut next = prefix[..=last].to_vec();
     next[last] += 1;
     Some(next)
+}
+
+/// Takes one part off the front of a key, as the type it was put as. `None` if it is no such part.
+pub fn take(rest: &mut &[u8], kind: KeyType) -> Option<AttributeValue> {
+    match kind {
+        KeyType::S => String::from_utf8(take_ended(rest)?).ok().map(AttributeValue::S),
+        KeyType::B => take_ended(rest).map(AttributeValue::B),
+        KeyType::N => take_number(rest).map(AttributeValue::N),
+    }
+}
+
+fn take_ended(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    loop {
+        let (first, after) = rest.split_first()?;
+        *rest = after;
+        if *first != 0 {
+            out.push(*first);
+            continue;
+        }
+        let (second, after) = rest.split_first()?;
+        *rest = after;
+        match second {
+            0xff => out.push(0),
+            0x01 => return Some(out),
+            _ => return None,
+        }
+    }
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<Number> {
+    let mut next = || {
+        let (first, after) = rest.split_first()?;
+        *rest = after;
+        Some(*first)
+    };
+    let (flip, sign) = match next()? {
+        0x80 => return Some(Number::from(0)),
+        0x40 => (0xff, "-"),
+        0xc0 => (0x00, ""),
+        _ => return None,
+    };
+    let magnitude = i32::from(next()? ^ flip) - 130;
+    let mut digits = String::new();
+    loop {
+        let pair = next()? ^ flip;
+        if pair == 0 {
+            break;
+        }
+        digits.push_str(&format!("{:02}", pair - 1));
+    }
+    // The first digit's power of ten is the magnitude.
+    let power = magnitude - (i32::try_from(digits.len()).ok()? - 1);
+    format!("{sign}{digits}E{power}").parse().ok()
 }
 
 fn put_ended(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -97,6 +151,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_was_put_is_taken(bytes in bytes(), number in generate::number(), text in ".*") {
+            let parts = [AttributeValue::B(bytes), number.into(), AttributeValue::S(text)];
+            let key = encoded(&parts);
+            let mut rest = key.as_slice();
+            let taken = [KeyType::B, KeyType::N, KeyType::S].map(|kind| take(&mut rest, kind).unwrap());
+            prop_assert_eq!((taken, rest.len()), (parts, 0));
+        }
+
         #[test]
         fn numbers_sort_by_value(a in generate::number(), b in generate::number()) {
             prop_assert_eq!(encoded(&[a.into()]).cmp(&encoded(&[b.into()])), a.cmp(&b));

@@ -7,10 +7,14 @@
 //! 04 token                        a transaction that must not happen twice
 //! 05 expires:u64 token            the same, in the order they are forgotten
 //! 06                              the last table number given out
+//! 07 backup                       a backup's record
+//! 08 table:u32                    how far the copy that fills a table came
+//! 09 table:u32                    the record of a table that was deleted, while its streams can be read
 //! 10 table:u32 tree:u16 …         data, by table:
 //!    tree 0      partition:u16 key             an item
 //!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
 //!    tree FFFF   expires:u64 item-key          when an item expires
+//! 20 table:u32 number:u64         a change to an item of the table
 //! ```
 //!
 //! Integers are big-endian, so that they sort. `partition` is a hash of the partition key: it spreads
@@ -28,7 +32,11 @@ const RECORD: u8 = 0x02;
 const COUNTERS: u8 = 0x03;
 const TOKEN: u8 = 0x04;
 const TOKEN_EXPIRY: u8 = 0x05;
+const BACKUP: u8 = 0x07;
+const COPY: u8 = 0x08;
+const REMNANT: u8 = 0x09;
 const DATA: u8 = 0x10;
+const CHANGE: u8 = 0x20;
 
 /// The number of a table; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +68,53 @@ pub(crate) fn records() -> [u8; 1] {
 
 pub(crate) fn counters(table: TableId, tree: TreeId) -> Vec<u8> {
     [&[COUNTERS][..], &table.0.to_be_bytes(), &tree.0.to_be_bytes()].concat()
+}
+
+pub(crate) fn backup(id: &str) -> Vec<u8> {
+    [&[BACKUP], id.as_bytes()].concat()
+}
+
+/// All records of backups.
+pub(crate) fn backups() -> [u8; 1] {
+    [BACKUP]
+}
+
+pub(crate) fn copy_progress(table: TableId) -> Vec<u8> {
+    [&[COPY][..], &table.0.to_be_bytes()].concat()
+}
+
+pub(crate) fn remnant(table: TableId) -> Vec<u8> {
+    [&[REMNANT][..], &table.0.to_be_bytes()].concat()
+}
+
+/// All records of tables that were deleted.
+pub(crate) fn remnants() -> [u8; 1] {
+    [REMNANT]
+}
+
+/// What the keys of a table's changes begin with; a number completes one.
+pub(crate) fn changes(table: TableId) -> Vec<u8> {
+    [&[CHANGE][..], &table.0.to_be_bytes()].concat()
+}
+
+pub(crate) fn change(table: TableId, number: u64) -> Vec<u8> {
+    [&changes(table)[..], &number.to_be_bytes()].concat()
+}
+
+/// All changes of all tables.
+pub(crate) fn all_changes() -> [u8; 1] {
+    [CHANGE]
+}
+
+/// The table whose change a key is.
+pub(crate) fn change_owner(key: &[u8]) -> Option<TableId> {
+    let [CHANGE, rest @ ..] = key else { return None };
+    rest.first_chunk().map(|id| TableId(u32::from_be_bytes(*id)))
+}
+
+/// The number at the end of a change's key.
+pub(crate) fn change_number(key: &[u8]) -> Option<u64> {
+    key.get(5..)?.as_array().map(|number| u64::from_be_bytes(*number))
 }
 
 pub(crate) fn token(token: &str) -> Vec<u8> {

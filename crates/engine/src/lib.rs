@@ -10,8 +10,11 @@
 //! - A transaction is seen whole or not at all.
 //! - Indexes agree with items at every instant.
 
+mod backup;
 mod capacity;
 mod catalog;
+mod changes;
+mod copy;
 #[cfg(test)]
 mod generate;
 mod index;
@@ -20,19 +23,23 @@ pub mod key_bytes;
 mod key_rules;
 mod layout;
 pub mod ops;
+mod pitr;
 mod read;
 mod record;
+mod restore;
+mod streams;
 mod table_rules;
 mod tables;
 mod transact;
 mod ttl;
+mod verify;
 mod work;
 mod write;
 
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 
 use larder_model::{ApiError, TableName, UnixTime};
 use larder_storage::{Batch, Options, Store};
@@ -40,6 +47,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 pub use ttl::Reaped;
+pub use verify::Verified;
 pub use work::Worked;
 
 use catalog::{Catalog, Table};
@@ -65,6 +73,8 @@ pub struct Inner {
     catalog: RwLock<Catalog>,
     locks: ItemLocks,
     last_table: AtomicU32,
+    /// The time of the newest change.
+    last_change_millis: AtomicI64,
     progress: Mutex<Progress>,
     /// Something may belong to no table any more.
     garbage: AtomicBool,
@@ -155,8 +165,11 @@ impl Engine {
             Some(bytes) => bytes.as_ref().try_into().map(u32::from_be_bytes).unwrap_or(u32::MAX),
             None => 0,
         };
+        let catalog = Catalog::load(&store)?;
+        let last_change = changes::newest_time(&snapshot, &catalog)?;
         Ok(Self(Arc::new(Inner {
-            catalog: RwLock::new(Catalog::load(&store)?),
+            catalog: RwLock::new(catalog),
+            last_change_millis: AtomicI64::new(last_change),
             store,
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),
@@ -173,7 +186,7 @@ impl Engine {
             Request::DescribeTable(request) => Response::DescribeTable(self.describe_table(&request)?),
             Request::ListTables(request) => Response::ListTables(self.list_tables(&request)?),
             Request::UpdateTable(request) => Response::UpdateTable(self.update_table(*request, now).await?),
-            Request::DeleteTable(request) => Response::DeleteTable(self.delete_table(request).await?),
+            Request::DeleteTable(request) => Response::DeleteTable(self.delete_table(request, now).await?),
             Request::UpdateTimeToLive(request) => {
                 Response::UpdateTimeToLive(self.update_time_to_live(request).await?)
             }
@@ -191,17 +204,33 @@ impl Engine {
             Request::ListTagsOfResource(request) => {
                 Response::ListTagsOfResource(self.list_tags_of_resource(&request)?)
             }
+            Request::UpdateContinuousBackups(request) => {
+                Response::UpdateContinuousBackups(self.update_continuous_backups(request, now).await?)
+            }
+            Request::DescribeContinuousBackups(request) => {
+                Response::DescribeContinuousBackups(self.describe_continuous_backups(&request, now)?)
+            }
+            Request::RestoreTableToPointInTime(request) => {
+                Response::RestoreTableToPointInTime(self.restore_table_to_point_in_time(*request, now).await?)
+            }
+            Request::CreateBackup(request) => Response::CreateBackup(self.create_backup(request, now).await?),
+            Request::DescribeBackup(request) => Response::DescribeBackup(self.describe_backup(&request)?),
+            Request::ListBackups(request) => Response::ListBackups(self.list_backups(&request)?),
+            Request::DeleteBackup(request) => Response::DeleteBackup(self.delete_backup(request).await?),
+            Request::RestoreTableFromBackup(request) => {
+                Response::RestoreTableFromBackup(self.restore_table_from_backup(*request, now).await?)
+            }
             Request::DescribeLimits => Response::DescribeLimits,
             Request::DescribeEndpoints => Response::DescribeEndpoints,
             Request::GetItem(request) => Response::GetItem(self.get_item(&request)?),
-            Request::PutItem(request) => Response::PutItem(self.put_item(request).await?),
-            Request::UpdateItem(request) => Response::UpdateItem(self.update_item(request).await?),
-            Request::DeleteItem(request) => Response::DeleteItem(self.delete_item(request).await?),
+            Request::PutItem(request) => Response::PutItem(self.put_item(request, now).await?),
+            Request::UpdateItem(request) => Response::UpdateItem(self.update_item(request, now).await?),
+            Request::DeleteItem(request) => Response::DeleteItem(self.delete_item(request, now).await?),
             Request::Query(request) => Response::Query(self.query(&request)?),
             Request::Scan(request) => Response::Scan(self.scan(&request)?),
             Request::BatchGetItem(request) => Response::BatchGetItem(self.batch_get_item(request)?),
             Request::BatchWriteItem(request) => {
-                Response::BatchWriteItem(self.batch_write_item(request).await?)
+                Response::BatchWriteItem(self.batch_write_item(request, now).await?)
             }
             Request::TransactGetItems(request) => {
                 Response::TransactGetItems(self.transact_get_items(&request)?)
@@ -209,6 +238,14 @@ impl Engine {
             Request::TransactWriteItems(request) => {
                 Response::TransactWriteItems(self.transact_write_items(request, now).await?)
             }
+            Request::ListStreams(request) => Response::ListStreams(self.list_streams(&request, now)?),
+            Request::DescribeStream(request) => {
+                Response::DescribeStream(self.describe_stream(&request, now)?)
+            }
+            Request::GetShardIterator(request) => {
+                Response::GetShardIterator(self.get_shard_iterator(&request, now)?)
+            }
+            Request::GetRecords(request) => Response::GetRecords(self.get_records(&request, now)?),
         })
     }
 

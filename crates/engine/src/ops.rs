@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use larder_expr::{Condition, KeyCondition, Projection, Update};
 use larder_model::{
-    IndexKind, IndexName, Item, KeyType, StreamView, TableClass, TableDefinition, TableName, Tags,
+    IndexKind, IndexName, Item, KeySchema, KeyType, StreamView, TableClass, TableDefinition, TableName, Tags,
     Throughput, UnixTime,
 };
 
+pub use crate::changes::Event;
 use crate::item_bytes::StoredItem;
 
 /// Every operation.
@@ -28,6 +29,14 @@ pub enum Request {
     TagResource(TagResource),
     UntagResource(UntagResource),
     ListTagsOfResource(ListTagsOfResource),
+    UpdateContinuousBackups(UpdateContinuousBackups),
+    DescribeContinuousBackups(DescribeContinuousBackups),
+    RestoreTableToPointInTime(Box<RestoreTableToPointInTime>),
+    CreateBackup(CreateBackup),
+    DescribeBackup(DescribeBackup),
+    ListBackups(ListBackups),
+    DeleteBackup(DeleteBackup),
+    RestoreTableFromBackup(Box<RestoreTableFromBackup>),
     DescribeLimits,
     DescribeEndpoints,
     GetItem(GetItem),
@@ -40,6 +49,10 @@ pub enum Request {
     BatchWriteItem(BatchWriteItem),
     TransactGetItems(TransactGetItems),
     TransactWriteItems(TransactWriteItems),
+    ListStreams(ListStreams),
+    DescribeStream(DescribeStream),
+    GetShardIterator(GetShardIterator),
+    GetRecords(GetRecords),
 }
 
 /// What an operation answers; the names are the operations'.
@@ -56,6 +69,14 @@ pub enum Response {
     TagResource,
     UntagResource,
     ListTagsOfResource(Tags),
+    UpdateContinuousBackups(ContinuousBackups),
+    DescribeContinuousBackups(ContinuousBackups),
+    RestoreTableToPointInTime(TableDescription),
+    CreateBackup(BackupDescription),
+    DescribeBackup(BackupDescription),
+    ListBackups(ListBackupsOutput),
+    DeleteBackup(BackupDescription),
+    RestoreTableFromBackup(TableDescription),
     DescribeLimits,
     DescribeEndpoints,
     GetItem(GetItemOutput),
@@ -68,6 +89,10 @@ pub enum Response {
     BatchWriteItem(BatchWriteItemOutput),
     TransactGetItems(TransactGetItemsOutput),
     TransactWriteItems(TransactWriteItemsOutput),
+    ListStreams(ListStreamsOutput),
+    DescribeStream(StreamDescription),
+    GetShardIterator(ShardIterator),
+    GetRecords(GetRecordsOutput),
 }
 
 // Tables
@@ -112,7 +137,7 @@ pub struct NewIndex {
     pub on_demand_limits: Option<Throughput>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectionSpecification {
     pub kind: Option<ProjectionKind>,
     pub names: Option<Vec<String>>,
@@ -224,6 +249,17 @@ pub struct TableDescription {
     /// When the newest stream was switched on; it names the stream, also after it was switched off.
     pub stream_label: Option<UnixTime>,
     pub class_changed: Option<UnixTime>,
+    /// What the table was restored from.
+    pub restored: Option<RestoreSummary>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RestoreSummary {
+    pub table_arn: String,
+    pub backup_arn: Option<String>,
+    /// The moment the table shows.
+    pub at: UnixTime,
+    pub in_progress: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -266,6 +302,132 @@ pub struct UntagResource {
 #[derive(Clone, Debug)]
 pub struct ListTagsOfResource {
     pub table: TableName,
+}
+
+// Recovery
+
+#[derive(Clone, Debug)]
+pub struct UpdateContinuousBackups {
+    pub table: TableName,
+    pub enabled: bool,
+    /// How far back it shall reach, from 1 to 35; 35 if it is not said.
+    pub days: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DescribeContinuousBackups {
+    pub table: TableName,
+}
+
+/// What DynamoDB calls continuous backups are always on; what can be switched is recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContinuousBackups {
+    pub recovery: Option<PointInTimeRecovery>,
+}
+
+/// The moments a table can be restored to, in whole seconds, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointInTimeRecovery {
+    pub days: u8,
+    pub earliest: UnixTime,
+    pub latest: UnixTime,
+}
+
+#[derive(Clone, Debug)]
+pub struct RestoreTableToPointInTime {
+    pub source: TableName,
+    pub target: TableName,
+    /// The latest moment there is, if it is not said.
+    pub at: Option<UnixTime>,
+    pub overrides: RestoreOverrides,
+}
+
+#[derive(Clone, Debug)]
+pub struct RestoreTableFromBackup {
+    /// The backup's ARN.
+    pub backup: String,
+    pub target: TableName,
+    pub overrides: RestoreOverrides,
+}
+
+/// What a restored table shall have otherwise than its source.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreOverrides {
+    pub billing_mode: Option<BillingMode>,
+    pub throughput: Option<Throughput>,
+    pub on_demand_limits: Option<Throughput>,
+    /// The indexes it shall have, of those that its source has. An empty list is none.
+    pub local_indexes: Option<Vec<NewIndex>>,
+    pub global_indexes: Option<Vec<NewIndex>>,
+    pub encryption: Option<EncryptionSpecification>,
+}
+
+#[derive(Clone, Debug)]
+pub struct CreateBackup {
+    pub table: TableName,
+    pub name: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct DescribeBackup {
+    pub arn: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteBackup {
+    pub arn: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListBackups {
+    pub table: Option<TableName>,
+    pub kinds: Vec<BackupKind>,
+    /// Made at this time or later.
+    pub from: Option<UnixTime>,
+    /// Made before this time.
+    pub before: Option<UnixTime>,
+    pub limit: Option<usize>,
+    /// The ARN of the last backup of the page before.
+    pub start: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListBackupsOutput {
+    /// Oldest first.
+    pub backups: Vec<BackupDescription>,
+    pub last: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupKind {
+    /// Somebody asked for it.
+    User,
+    /// A deleted table left it behind.
+    System,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupStatus {
+    Creating,
+    Available,
+    Deleted,
+}
+
+#[derive(Clone, Debug)]
+pub struct BackupDescription {
+    pub arn: String,
+    pub name: String,
+    pub kind: BackupKind,
+    pub status: BackupStatus,
+    pub created: UnixTime,
+    pub expires: Option<UnixTime>,
+    pub item_count: i64,
+    pub bytes: i64,
+    /// The table when the backup was made.
+    pub table: Arc<TableDefinition>,
+    pub table_id: [u8; 16],
+    pub table_created: UnixTime,
+    pub time_to_live: TimeToLive,
 }
 
 // Items
@@ -538,4 +700,122 @@ pub enum TransactAction {
 pub struct TransactWriteItemsOutput {
     pub consumed: Vec<Consumed>,
     pub collection_metrics: Vec<(TableName, Vec<CollectionMetrics>)>,
+}
+
+// Streams
+
+/// A stream: the table whose changes it tells, and when it was switched on, which is its label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamId {
+    pub table: TableName,
+    pub label: UnixTime,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListStreams {
+    pub table: Option<TableName>,
+    pub start: Option<StreamId>,
+    pub limit: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListStreamsOutput {
+    pub streams: Vec<StreamId>,
+    pub last: Option<StreamId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DescribeStream {
+    pub stream: StreamId,
+    /// Shards after this one.
+    pub start: Option<String>,
+    /// Shards that continue this one. There are none: a shard lives as long as its stream.
+    pub children_of: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct StreamDescription {
+    pub stream: StreamId,
+    pub view: StreamView,
+    /// It is still written to.
+    pub enabled: bool,
+    pub key: KeySchema,
+    pub shards: Vec<Shard>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Shard {
+    pub id: String,
+    pub first: u64,
+    /// Known once the shard is closed.
+    pub last: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct GetShardIterator {
+    pub stream: StreamId,
+    pub shard: String,
+    pub start: ShardStart,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardStart {
+    TrimHorizon,
+    Latest,
+    At(u64),
+    After(u64),
+    /// The first record of this moment or a later one.
+    AtTime(UnixTime),
+}
+
+/// Where a reader of a shard is. It holds all that is needed to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardIterator {
+    pub stream: StreamId,
+    /// Tables that had the same name one after the other differ by it.
+    pub table_id: u32,
+    pub position: ShardPosition,
+    pub issued: UnixTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardPosition {
+    /// The oldest record there is.
+    Oldest,
+    /// This record. Should it be gone, the reader is told.
+    At(u64),
+    /// The first record, now or later, with this number or a higher one.
+    From(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct GetRecords {
+    pub iterator: ShardIterator,
+    pub limit: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct GetRecordsOutput {
+    pub records: Vec<StreamRecord>,
+    /// Absent once a closed shard has been read to its end.
+    pub next: Option<ShardIterator>,
+}
+
+/// A change to an item.
+#[derive(Clone, Debug)]
+pub struct StreamRecord {
+    /// Different for every record of every stream.
+    pub id: [u8; 16],
+    pub number: u64,
+    pub time: UnixTime,
+    pub event: Event,
+    /// The item had expired; nobody asked.
+    pub expired: bool,
+    pub view: StreamView,
+    pub key: Item,
+    /// The item afterwards and before, as the view has it.
+    pub new: Option<Item>,
+    pub old: Option<Item>,
+    /// Of key and images.
+    pub bytes: usize,
 }

@@ -10,7 +10,8 @@ use larder_model::{
     UnixTime,
 };
 
-use crate::catalog::{Expiry, History, IndexTree, Table};
+use crate::catalog::{Backup, ClosedStream, Expiry, History, IndexTree, Recovery, Restored, Table};
+use crate::copy::{Copy, Moment};
 use crate::layout::{TableId, TreeId};
 
 /// A record that does not say what a record must.
@@ -58,8 +59,114 @@ pub(crate) fn write(table: &Table) -> Item {
         record.insert("ttl", expiry.attribute.as_str());
         record.insert("ttl_building", expiry.building);
     }
+    if let Some(recovery) = &table.recovery {
+        record.insert("recovery_days", i64::from(recovery.days));
+        record.insert("recovery_since", recovery.since.millis());
+    }
+    if !table.copies.is_empty() {
+        record.insert("copies", list(&table.copies, |id| i64::from(id.0).into()));
+    }
+    if let Some(restored) = &table.restored {
+        record.insert("restored", write_restored(restored));
+    }
     write_history(&mut record, &table.history);
     record
+}
+
+fn write_restored(restored: &Restored) -> AttributeValue {
+    let mut record = Item::new();
+    record.insert("table", restored.table_arn.as_str());
+    if let Some(backup) = &restored.backup_arn {
+        record.insert("backup", backup.as_str());
+    }
+    record.insert("at", restored.at.millis());
+    if let Some(copy) = &restored.copy {
+        record.insert("source", i64::from(copy.source.0));
+        match copy.moment {
+            Moment::Now => {}
+            Moment::Time(time) => drop(record.insert("time", time.millis())),
+        }
+    }
+    AttributeValue::M(record)
+}
+
+fn read_restored(record: &Item) -> Result<Restored> {
+    let moment = match record.get("time") {
+        Some(_) => Moment::Time(UnixTime::from_millis(integer(record, "time")?)),
+        None => Moment::Now,
+    };
+    let copy = match record.get("source") {
+        Some(_) => Some(Copy { source: TableId(integer(record, "source")?), moment }),
+        None => None,
+    };
+    Ok(Restored {
+        copy,
+        table_arn: text(record, "table")?.to_owned(),
+        backup_arn: optional(record, "backup", |value| value.as_str().map(str::to_owned))?,
+        at: UnixTime::from_millis(integer(record, "at")?),
+    })
+}
+
+/// A backup's record: the table's, and what is its own.
+pub(crate) fn write_backup(backup: &Backup) -> Item {
+    let mut record = Item::new();
+    record.insert("id", backup.id.as_str());
+    record.insert("name", backup.name.as_str());
+    record.insert("created", backup.created.millis());
+    if let Some(expires) = backup.expires {
+        record.insert("expires", expires.millis());
+    }
+    record.insert("table", AttributeValue::M(write(&backup.table)));
+    let items = &*backup.items;
+    record.insert("items", i64::from(items.id.0));
+    record.insert("copies", list(&items.copies, |id| i64::from(id.0).into()));
+    if let Some(restored) = &items.restored {
+        record.insert("restored", write_restored(restored));
+    }
+    record
+}
+
+pub(crate) fn read_backup(record: &Item) -> Result<Backup> {
+    let Some(AttributeValue::M(table)) = record.get("table") else { return Err(RecordError("table")) };
+    let table = Arc::new(read(table)?);
+    let items = Table {
+        id: TableId(integer(record, "items")?),
+        trees: Vec::new(),
+        expiry: None,
+        recovery: None,
+        copies: read_copies(record)?,
+        restored: read_optional_restored(record)?,
+        ..(*table).clone()
+    };
+    Ok(Backup {
+        id: text(record, "id")?.to_owned(),
+        name: text(record, "name")?.to_owned(),
+        created: UnixTime::from_millis(integer(record, "created")?),
+        expires: match record.get("expires") {
+            Some(_) => Some(UnixTime::from_millis(integer(record, "expires")?)),
+            None => None,
+        },
+        table,
+        items: Arc::new(items),
+    })
+}
+
+fn read_copies(record: &Item) -> Result<Vec<TableId>> {
+    let copies = optional(record, "copies", |value| match value {
+        AttributeValue::L(ids) => {
+            ids.iter().map(|id| Some(TableId(u32::try_from(id.as_number()?.to_i64()?).ok()?))).collect()
+        }
+        _ => None,
+    })?;
+    Ok(copies.unwrap_or_default())
+}
+
+fn read_optional_restored(record: &Item) -> Result<Option<Restored>> {
+    match record.get("restored") {
+        Some(AttributeValue::M(restored)) => Ok(Some(read_restored(restored)?)),
+        Some(_) => Err(RecordError("restored")),
+        None => Ok(None),
+    }
 }
 
 pub(crate) fn read(record: &Item) -> Result<Table> {
@@ -117,6 +224,15 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         trees,
         next_tree: integer(record, "next_tree")?,
         expiry,
+        recovery: match record.get("recovery_days") {
+            Some(_) => Some(Recovery {
+                days: integer(record, "recovery_days")?,
+                since: UnixTime::from_millis(integer(record, "recovery_since")?),
+            }),
+            None => None,
+        },
+        copies: read_copies(record)?,
+        restored: read_optional_restored(record)?,
         history: read_history(record)?,
     })
 }
@@ -236,6 +352,22 @@ fn write_history(record: &mut Item, history: &History) {
             record.insert(name, moment.millis());
         }
     }
+    if !history.closed_streams.is_empty() {
+        record.insert(
+            "closed_streams",
+            list(&history.closed_streams, |stream| {
+                let view = stream_view_name(stream.view).into();
+                AttributeValue::L(vec![stream.label.millis().into(), view, stream.closed.millis().into()])
+            }),
+        );
+    }
+}
+
+fn read_closed_stream(value: &AttributeValue) -> Option<ClosedStream> {
+    let time = |value: &AttributeValue| value.as_number()?.to_i64().map(UnixTime::from_millis);
+    let AttributeValue::L(parts) = value else { return None };
+    let [label, view, closed] = parts.as_slice() else { return None };
+    Some(ClosedStream { label: time(label)?, view: stream_view(view.as_str()?)?, closed: time(closed)? })
 }
 
 fn read_history(record: &Item) -> Result<History> {
@@ -252,6 +384,11 @@ fn read_history(record: &Item) -> Result<History> {
         throughput_increased: moment("throughput_increased")?,
         throughput_decreased: moment("throughput_decreased")?,
         stream_label: moment("stream_label")?,
+        closed_streams: optional(record, "closed_streams", |value| match value {
+            AttributeValue::L(streams) => streams.iter().map(read_closed_stream).collect(),
+            _ => None,
+        })?
+        .unwrap_or_default(),
         class_changed: moment("class_changed")?,
     })
 }
@@ -345,6 +482,17 @@ mod tests {
             trees: (1..4).map(|n| IndexTree { id: TreeId(n), building: n == 2 }).collect(),
             next_tree: 9,
             expiry: Some(Expiry { attribute: "ttl".into(), building: true }),
+            recovery: Some(Recovery { days: 35, since: UnixTime::from_millis(4) }),
+            copies: vec![TableId(5), TableId(6)],
+            restored: Some(Restored {
+                copy: Some(Copy {
+                    source: TableId(3),
+                    moment: Moment::Time(UnixTime::from_millis(1_700_000_000_001)),
+                }),
+                table_arn: "arn:table".into(),
+                backup_arn: Some("arn:backup".into()),
+                at: UnixTime::from_millis(9),
+            }),
             history: History {
                 uuid: [7; 16],
                 created: UnixTime::from_millis(1_700_000_000_123),
@@ -352,6 +500,13 @@ mod tests {
                 throughput_increased: Some(UnixTime::from_millis(2)),
                 throughput_decreased: None,
                 stream_label: Some(UnixTime::from_millis(3)),
+                closed_streams: [StreamView::KeysOnly, StreamView::NewAndOldImages]
+                    .map(|view| ClosedStream {
+                        label: UnixTime::from_millis(1),
+                        view,
+                        closed: UnixTime::from_millis(2),
+                    })
+                    .to_vec(),
                 class_changed: None,
             },
         };
@@ -360,17 +515,43 @@ mod tests {
             assert_eq!(format!("{read:?}"), format!("{table:?}"));
         };
         check(&table);
+        let items = Table {
+            id: TableId(78),
+            trees: Vec::new(),
+            expiry: None,
+            recovery: None,
+            copies: vec![TableId(8)],
+            ..table.clone()
+        };
+        let mut backup = Backup {
+            id: "01".into(),
+            name: "nightly".into(),
+            created: UnixTime::from_millis(5),
+            expires: Some(UnixTime::from_millis(6)),
+            table: Arc::new(table.clone()),
+            items: Arc::new(items),
+        };
+        for _ in 0..2 {
+            let read = read_backup(&write_backup(&backup)).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{backup:?}"));
+            backup.expires = None;
+            Arc::make_mut(&mut backup.items).restored = None;
+        }
         let definition = Arc::make_mut(&mut table.definition);
         definition.billing = Billing::OnDemand;
         definition.on_demand_limits = Some(Throughput { read: 10, write: -1 });
         definition.stream = None;
         definition.encryption = Some(Encryption { kms_key: None });
         table.expiry = None;
+        // A record from before streams were remembered has none.
+        table.history.closed_streams = Vec::new();
+        assert_eq!(write(&table).get("closed_streams"), None);
         check(&table);
     }
 
     #[test]
     fn a_damaged_record_is_an_error() {
         assert_eq!(read(&Item::new()).map(|_| ()), Err(RecordError("attributes")));
+        assert_eq!(read_backup(&Item::new()).map(|_| ()), Err(RecordError("table")));
     }
 }

@@ -11,14 +11,15 @@ use larder_model::{
 };
 use larder_storage::{Batch, Ticket};
 
-use crate::catalog::{Catalog, Expiry, History, IndexTree, Table};
+use crate::backup::put_backup;
+use crate::catalog::{Backup, Catalog, Expiry, History, IndexTree, Table};
 use crate::layout::{self, TableId, TreeId};
 use crate::ops::{
     CreateTable, DeleteTable, DescribeTable, DescribeTimeToLive, IndexDescription, IndexStatus, ListTables,
-    ListTablesOutput, ListTagsOfResource, TableDescription, TableStatus, TagResource, TimeToLive,
-    UntagResource, UpdateTable, UpdateTimeToLive,
+    ListTablesOutput, ListTagsOfResource, RestoreSummary, TableDescription, TableStatus, TagResource,
+    TimeToLive, UntagResource, UpdateTable, UpdateTimeToLive,
 };
-use crate::{Engine, Error, item_bytes, record, table_rules};
+use crate::{Engine, Error, item_bytes, record, streams, table_rules};
 
 const LIST_TABLES_MAX: usize = 100;
 
@@ -63,6 +64,7 @@ impl Engine {
         table_rules::check_update(&request)?;
         let (deleted, ticket, mut description) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            check_whole(&table)?;
             let building = table.trees.iter().any(|tree| tree.building);
             let change = table_rules::change_table(&table.definition, building, &request)?;
             let deleted = change.deleted_index.as_ref().and_then(|name| {
@@ -70,6 +72,7 @@ impl Engine {
                 batch.delete(layout::counters(table.id, index.tree.id));
                 Some((self.describe_index(&table, index.tree), index.definition.clone()))
             });
+            let now = self.stamp(now).time;
             let changed = Arc::new(changed_table(&table, change.definition, change.stream_switched, now)?);
             put_record(batch, &changed);
             catalog.insert(changed.clone());
@@ -86,7 +89,7 @@ impl Engine {
         Ok(description)
     }
 
-    pub async fn delete_table(&self, request: DeleteTable) -> Result<TableDescription, Error> {
+    pub async fn delete_table(&self, request: DeleteTable, now: UnixTime) -> Result<TableDescription, Error> {
         let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
             if table.definition.deletion_protection {
@@ -95,11 +98,27 @@ impl Engine {
                      protection first.",
                 ));
             }
+            check_whole(&table)?;
+            if !table.copies.is_empty() {
+                return Err(ApiError::ResourceInUse(format!(
+                    "Attempt to change a resource which is still in use: Table is being backed up: {}",
+                    table.name()
+                ))
+                .into());
+            }
             let description = self.describe(&table)?;
             batch.delete(layout::record(table.name().as_str()));
-            for tree in table.trees.iter().map(|tree| tree.id).chain([TreeId::ITEMS]) {
+            for tree in table.trees.iter().map(|tree| tree.id) {
                 batch.delete(layout::counters(table.id, tree));
             }
+            if table.recovery.is_some() {
+                let backup = Backup::of_deleted(&table, now);
+                put_backup(batch, &backup);
+                catalog.insert_backup(Arc::new(backup));
+            } else {
+                batch.delete(layout::counters(table.id, TreeId::ITEMS));
+            }
+            streams::leave(batch, &table, self.stamp(now).time);
             catalog.remove(table.name());
             Ok(((), description))
         })?;
@@ -110,8 +129,17 @@ impl Engine {
     }
 
     pub async fn update_time_to_live(&self, request: UpdateTimeToLive) -> Result<UpdateTimeToLive, Error> {
-        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
+        self.switch_expiry(&request)?.await?;
+        self.wake_worker();
+        Ok(request)
+    }
+
+    fn switch_expiry(&self, request: &UpdateTimeToLive) -> Result<Ticket, Error> {
+        // Locked before the catalog, as whoever fills the tree does.
+        let mut progress = self.progress.lock();
+        let (id, ticket, ()) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            check_whole(&table)?;
             let attribute = &request.attribute;
             let expiry = match (&table.expiry, request.enabled) {
                 (None, true) => Some(Expiry { attribute: attribute.clone(), building: true }),
@@ -130,11 +158,11 @@ impl Engine {
             let changed = Arc::new(Table { expiry, ..(*table).clone() });
             put_record(batch, &changed);
             catalog.insert(changed);
-            Ok(((), ()))
+            Ok((table.id, ()))
         })?;
-        ticket.await?;
-        self.wake_worker();
-        Ok(request)
+        // A tree that was begun before it was switched off lacks what was written since.
+        progress.remove(&(id, TreeId::EXPIRY));
+        Ok(ticket)
     }
 
     pub fn describe_time_to_live(&self, request: &DescribeTimeToLive) -> Result<TimeToLive, Error> {
@@ -214,7 +242,7 @@ impl Engine {
         self.catalog()?.find(name).cloned().ok_or_else(|| table_not_found(name))
     }
 
-    fn describe(&self, table: &Table) -> Result<TableDescription, Error> {
+    pub(crate) fn describe(&self, table: &Table) -> Result<TableDescription, Error> {
         let [item_count, bytes] = self.counters(table, TreeId::ITEMS)?;
         let indexes: Vec<IndexDescription> =
             table.trees.iter().map(|tree| self.describe_index(table, *tree)).collect::<Result<_, _>>()?;
@@ -222,7 +250,11 @@ impl Engine {
         let history = &table.history;
         Ok(TableDescription {
             definition: table.definition.clone(),
-            status: if building { TableStatus::Updating } else { TableStatus::Active },
+            status: match (table.is_being_copied(), building) {
+                (true, _) => TableStatus::Creating,
+                (false, true) => TableStatus::Updating,
+                (false, false) => TableStatus::Active,
+            },
             id: history.uuid,
             created: history.created,
             item_count,
@@ -234,17 +266,26 @@ impl Engine {
             decreases_today: 0,
             stream_label: history.stream_label,
             class_changed: history.class_changed,
+            restored: table.restored.as_ref().map(|restored| RestoreSummary {
+                table_arn: restored.table_arn.clone(),
+                backup_arn: restored.backup_arn.clone(),
+                at: restored.at,
+                in_progress: restored.copy.is_some(),
+            }),
         })
     }
 
     fn describe_index(&self, table: &Table, tree: IndexTree) -> Result<IndexDescription, Error> {
         let [item_count, bytes] = self.counters(table, tree.id)?;
-        let status =
-            if tree.building { IndexStatus::Creating { backfilling: true } } else { IndexStatus::Active };
+        let status = match (table.is_being_copied(), tree.building) {
+            (true, _) => IndexStatus::Creating { backfilling: false },
+            (false, true) => IndexStatus::Creating { backfilling: true },
+            (false, false) => IndexStatus::Active,
+        };
         Ok(IndexDescription { status, item_count, bytes })
     }
 
-    fn counters(&self, table: &Table, tree: TreeId) -> Result<[i64; 2], Error> {
+    pub(crate) fn counters(&self, table: &Table, tree: TreeId) -> Result<[i64; 2], Error> {
         match self.store.snapshot().get(&layout::counters(table.id, tree))? {
             Some(value) => Ok(larder_storage::counters(&value)?),
             None => Ok([0, 0]),
@@ -252,7 +293,19 @@ impl Engine {
     }
 }
 
-fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Table {
+/// A table that is still being filled cannot be changed.
+fn check_whole(table: &Table) -> Result<(), Error> {
+    if !table.is_being_copied() {
+        return Ok(());
+    }
+    Err(ApiError::ResourceInUse(format!(
+        "Attempt to change a resource which is still in use: Table is being created: {}",
+        table.name()
+    ))
+    .into())
+}
+
+pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Table {
     let trees: Vec<IndexTree> = (1..)
         .map(TreeId)
         .map(|id| IndexTree { id, building: false })
@@ -263,6 +316,9 @@ fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Table {
         next_tree: trees.len() as u16 + 1,
         trees,
         expiry: None,
+        recovery: None,
+        copies: Vec::new(),
+        restored: None,
         history: History {
             uuid: random_uuid(),
             created: now,
@@ -270,6 +326,7 @@ fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Table {
             throughput_increased: None,
             throughput_decreased: None,
             stream_label: definition.stream.map(|_: StreamView| now),
+            closed_streams: Vec::new(),
             class_changed: None,
         },
         definition: Arc::new(definition),
@@ -318,7 +375,9 @@ fn changed_table(
         }
     }
     if stream_switched_on {
-        history.stream_label = Some(now);
+        history.stream_label = Some(streams::new_label(&history, now));
+    } else if definition.stream.is_none() {
+        streams::close(&mut history, old.stream, now);
     }
     if definition.class != old.class {
         history.class_changed = Some(now);
@@ -328,6 +387,9 @@ fn changed_table(
         trees,
         next_tree,
         expiry: table.expiry.clone(),
+        recovery: table.recovery.clone(),
+        copies: table.copies.clone(),
+        restored: table.restored.clone(),
         history,
         definition: Arc::new(definition),
     })

@@ -128,6 +128,7 @@ impl Engine {
         let mut reasons = Vec::new();
         let mut sizes = Vec::new();
         let mut batch = Batch::default();
+        let stamp = self.stamp(now);
         for ((table, action, condition, return_old_on_failure), key) in targets.into_iter().zip(keys.clone())
         {
             if wants_metrics {
@@ -143,7 +144,7 @@ impl Engine {
                     meter.table(table.name(), FACTOR * change.write_units());
                     sizes.push((table.name().clone(), change.size()));
                     if changes {
-                        stage(&self.store, &mut batch, &table, &change, &mut meter)?;
+                        stage(&self.store, &mut batch, &table, &change, &mut meter, stamp)?;
                     }
                 }
             }

@@ -20,6 +20,7 @@ use larder_storage::{Batch, Ticket};
 
 use crate::capacity::Meter;
 use crate::catalog::{Expiry, Table};
+use crate::changes::Stamp;
 use crate::write::{Change, Old, stage};
 use crate::{Engine, Error, layout};
 
@@ -40,12 +41,16 @@ pub struct Reaped {
     pub more: bool,
 }
 
+/// Whether a table's items expire. While they are still being copied, nobody else may touch them.
+fn expires(table: &Table) -> bool {
+    table.expiry.is_some() && !table.is_being_copied()
+}
+
 impl Engine {
     /// Removes items that expired more than `delay` before `now`, up to a bound.
     pub fn reap(&self, now: UnixTime, delay: Duration) -> Result<Reaped, Error> {
         let due = now.seconds().saturating_sub(i64::try_from(delay.as_secs()).unwrap_or(i64::MAX));
-        let tables: Vec<_> =
-            self.catalog()?.tables().filter(|table| table.expiry.is_some()).cloned().collect();
+        let tables: Vec<_> = self.catalog()?.tables().filter(|table| expires(table)).cloned().collect();
         let mut reaped = Reaped::default();
         let mut tickets = Vec::new();
         for table in tables {
@@ -87,7 +92,8 @@ impl Engine {
         let due = old.as_ref().is_some_and(|old| expires_at(&old.item, expiry) == Some(expires)) && !too_old;
         if due {
             let change = Change { key, old, new: None, update: None };
-            stage(&self.store, &mut batch, table, &change, &mut Meter::default())?;
+            let stamp = Stamp { expired: true, ..self.stamp(now) };
+            stage(&self.store, &mut batch, table, &change, &mut Meter::default(), stamp)?;
         } else {
             // Renewed, removed, or never to expire: the entry is all that is left.
             batch.delete(entry_key.to_vec());

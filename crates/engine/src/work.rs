@@ -1,9 +1,10 @@
 //! Work that is done in the background, a bounded step at a time.
 //!
-//! [`Engine::work`] fills new indexes from the items that were there before, enters items in the expiry tree of
-//! a table whose TTL was switched on, clears away what dropped tables and indexes left, removes what has
-//! expired, and forgets old transaction tokens. It owns no thread and no clock. Everything it does can be cut
-//! off at any point and taken up again: what is left to do is written in the catalog, or follows from it.
+//! [`Engine::work`] fills new tables from what they are copied from and new indexes from the items that were
+//! there before, enters items in the expiry tree of a table whose TTL was switched on, clears away what dropped
+//! tables and indexes left, removes what has expired, trims the change log, and forgets old transaction tokens and
+//! the backups of tables deleted long ago. It owns no thread and no clock. Everything it does can be cut off at any
+//! point and taken up again: what is left to do is written in the catalog, or follows from it.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -42,11 +43,17 @@ impl Engine {
     ///
     /// `ttl_delay` is how long after its time an expired item is removed.
     pub fn work(&self, now: UnixTime, ttl_delay: Duration) -> Result<Worked, Error> {
+        // A copy that cannot go on holds up nothing else.
+        let copied = self.copy();
         let filled = self.fill()?;
         let cleared = self.clear()?;
+        self.forget_streams(now)?;
+        let trimmed = self.trim_changes(now)?;
         let forgotten = self.forget_tokens(now)?;
+        let gone = self.expire_backups(now)?;
         let reaped = self.reap(now, ttl_delay)?;
-        Ok(Worked { more: filled || cleared || forgotten || reaped.more, expired: reaped.removed })
+        let more = copied? || filled || cleared || trimmed || forgotten || gone || reaped.more;
+        Ok(Worked { more, expired: reaped.removed })
     }
 
     /// Adds some older items to a new index or expiry tree. True while there may be more.
@@ -153,7 +160,7 @@ impl Engine {
             let after = key_bytes::after_prefix(&prefix).expect("a data key does not begin with FF");
             // Held until the deletes are submitted: a tree cannot be taken into use in between.
             let catalog = self.catalog()?;
-            if catalog.by_id(table).is_some_and(|table| table.owns(tree)) {
+            if catalog.any_by_id(table).is_some_and(|table| table.owns(tree)) {
                 from = after;
                 continue;
             }

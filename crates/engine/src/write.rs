@@ -12,12 +12,13 @@ use std::hash::{BuildHasher, RandomState};
 
 use larder_expr::{Condition, Update, touched};
 use larder_model::limits::{BATCH_BYTES_MAX, ITEM_BYTES_MAX, NESTING_DEPTH_MAX};
-use larder_model::{ApiError, AttributeValue, IndexKind, Item, TableName};
+use larder_model::{ApiError, AttributeValue, IndexKind, Item, TableName, UnixTime};
 use larder_storage::{Batch, Generation, Store, Ticket};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::capacity::{self, Meter};
 use crate::catalog::{Catalog, Table};
+use crate::changes::{self, Stamp};
 use crate::index::{Content, Entry};
 use crate::item_bytes::{self, ItemBytesError, StoredItem};
 use crate::key_rules::{self, KeyFault, PutKind};
@@ -196,13 +197,14 @@ fn sized(item: Item, message: &str) -> Result<New, Error> {
     Ok(New { item, size })
 }
 
-/// Puts a change into a batch: the item, its index entries, its expiry and the counters.
+/// Puts a change into a batch: the item, its index entries, its expiry, the counters and the log's entry.
 pub(crate) fn stage(
     store: &Store,
     batch: &mut Batch,
     table: &Table,
     change: &Change,
     meter: &mut Meter,
+    stamp: Stamp,
 ) -> Result<(), Error> {
     let Change { key, old, new, .. } = change;
     let (old, new) = (old.as_ref(), new.as_ref());
@@ -263,6 +265,7 @@ pub(crate) fn stage(
         }
     }
 
+    changes::log(batch, table, change, new_bytes.as_deref(), stamp);
     count(batch, table, TreeId::ITEMS, [old.map(|old| old.size), new.map(|new| new.size)]);
     match new_bytes {
         Some(bytes) => batch.put(key.clone(), bytes),
@@ -353,20 +356,20 @@ enum Submitted {
 }
 
 impl Engine {
-    pub async fn put_item(&self, request: PutItem) -> Result<WriteOutput, Error> {
+    pub async fn put_item(&self, request: PutItem, now: UnixTime) -> Result<WriteOutput, Error> {
         if request.item.size() > ITEM_BYTES_MAX {
             return Err(Error::validation("Item size has exceeded the maximum allowed size"));
         }
-        self.write(&request.table, Action::Put(request.item), request.options).await
+        self.write(&request.table, Action::Put(request.item), request.options, now).await
     }
 
-    pub async fn update_item(&self, request: UpdateItem) -> Result<WriteOutput, Error> {
+    pub async fn update_item(&self, request: UpdateItem, now: UnixTime) -> Result<WriteOutput, Error> {
         let UpdateItem { table, key, update, options } = request;
-        self.write(&table, Action::Update { key, update }, options).await
+        self.write(&table, Action::Update { key, update }, options, now).await
     }
 
-    pub async fn delete_item(&self, request: DeleteItem) -> Result<WriteOutput, Error> {
-        self.write(&request.table, Action::Delete { key: request.key }, request.options).await
+    pub async fn delete_item(&self, request: DeleteItem, now: UnixTime) -> Result<WriteOutput, Error> {
+        self.write(&request.table, Action::Delete { key: request.key }, request.options, now).await
     }
 
     async fn write(
@@ -374,9 +377,10 @@ impl Engine {
         table: &TableName,
         action: Action,
         options: WriteOptions,
+        now: UnixTime,
     ) -> Result<WriteOutput, Error> {
         let return_values = options.return_values;
-        finish(self.submit_one(table, action, &options)?, return_values).await
+        finish(self.submit_one(table, action, &options, now)?, return_values).await
     }
 
     fn submit_one(
@@ -384,6 +388,7 @@ impl Engine {
         table: &TableName,
         action: Action,
         options: &WriteOptions,
+        now: UnixTime,
     ) -> Result<Submitted, Error> {
         let catalog = self.catalog()?;
         let table = catalog.table(table)?;
@@ -406,7 +411,7 @@ impl Engine {
             }
         };
         let mut batch = Batch::default();
-        stage(&self.store, &mut batch, table, &change, &mut meter)?;
+        stage(&self.store, &mut batch, table, &change, &mut meter, self.stamp(now))?;
         let ticket = self.store.submit(batch, seen)?;
         drop(lock);
 
@@ -424,10 +429,14 @@ impl Engine {
         Ok(pending.then(|| self.store.submit(Batch::default(), seen)).transpose()?)
     }
 
-    pub async fn batch_write_item(&self, request: BatchWriteItem) -> Result<BatchWriteItemOutput, Error> {
+    pub async fn batch_write_item(
+        &self,
+        request: BatchWriteItem,
+        now: UnixTime,
+    ) -> Result<BatchWriteItemOutput, Error> {
         let mut meter = Meter::new(request.capacity, None);
         let mut metrics = Vec::new();
-        self.submit_batch(request.tables, request.collection_metrics, &mut meter, &mut metrics)?.await?;
+        self.submit_batch(request.tables, request.collection_metrics, &mut meter, &mut metrics, now)?.await?;
         Ok(BatchWriteItemOutput {
             unprocessed: Vec::new(),
             consumed: meter.all(),
@@ -441,6 +450,7 @@ impl Engine {
         wants_metrics: bool,
         meter: &mut Meter,
         metrics: &mut Collections,
+        now: UnixTime,
     ) -> Result<Ticket, Error> {
         let mut total = 0;
         for write in tables.iter().flat_map(|(_, writes)| writes) {
@@ -462,6 +472,7 @@ impl Engine {
         let writes = batch_targets(&catalog, tables)?;
         let seen = catalog.generation;
         let locks = self.locks.lock_all(writes.iter().map(|(_, key, _)| key.as_slice()));
+        let stamp = self.stamp(now);
         let mut batch = Batch::default();
         for (table, key, action) in writes {
             if wants_metrics {
@@ -470,7 +481,7 @@ impl Engine {
             let old = self.store.latest(&key)?.map(Old::read).transpose()?;
             let write = Write { action, condition: None, return_old_on_failure: false };
             let change = decide(&table, key, old, write)?;
-            stage(&self.store, &mut batch, &table, &change, meter)?;
+            stage(&self.store, &mut batch, &table, &change, meter, stamp)?;
             meter.table(table.name(), change.write_units());
         }
         let ticket = self.store.submit(batch, seen)?;

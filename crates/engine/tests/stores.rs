@@ -97,5 +97,5 @@ fn what_a_dropped_table_held_is_cleared_away() {
 }
 
 fn delete_table(engine: &Engine) {
-    block_on(engine.delete_table(DeleteTable { table: name("data") })).unwrap();
+    block_on(engine.delete_table(DeleteTable { table: name("data") }, NOW)).unwrap();
 }

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use larder_engine::Engine;
 use larder_engine::ops::UpdateTimeToLive;
@@ -101,6 +103,20 @@ fn a_delay_holds_removal_back() {
     let hour = std::time::Duration::from_secs(3600);
     assert_eq!(engine.work(NOW, hour).unwrap().expired, 0);
     assert_eq!(engine.work(NOW.plus(hour), hour).unwrap().expired, 1);
+}
+
+#[test]
+fn switched_off_and_on_again_before_old_items_were_entered_it_forgets_none() {
+    let engine = Engine::memory().unwrap();
+    create(&engine, true);
+    put(&engine, with_ttl("a", NOW.seconds() - 10)).unwrap();
+    let long_ago = UnixTime::from_seconds(0);
+    enable(&engine, true).unwrap();
+    engine.work(long_ago, Duration::ZERO).unwrap();
+    enable(&engine, false).unwrap();
+    work(&engine, long_ago);
+    enable(&engine, true).unwrap();
+    assert_eq!(work(&engine, NOW), 1);
 }
 
 #[test]

@@ -519,6 +519,26 @@ fn past(core: &Core, now: UnixTime) -> Option<Condition> {
     })
 }
 
+/// The condition that an item's key begins as keys of the entity do, as far as these fields say.
+pub(crate) fn begins_as(core: &Core, known: &Fields) -> Option<Condition> {
+    let (table, entity) = (core.table(), core.entity());
+    let mut conditions = Vec::new();
+    let keys = std::iter::once((&table.partition, &entity.partition))
+        .chain(table.sort.as_ref().zip(entity.sort.as_ref()));
+    for (attribute, source) in keys {
+        if let KeySource::Template(template) = source {
+            let prefix = template.prefix(known);
+            if !prefix.is_empty() {
+                conditions.push(Condition::BeginsWith {
+                    value: Operand::Path(Path::attribute(&attribute.attribute)),
+                    prefix: Operand::Value(AttributeValue::S(prefix)),
+                });
+            }
+        }
+    }
+    conditions.into_iter().reduce(and)
+}
+
 /// What the records have in common.
 struct Wanted {
     given: Fields,
@@ -640,25 +660,10 @@ impl Wanted {
 
     /// What a store can leave out by itself. It may let through too much.
     fn filter(&self, core: &Core) -> Option<Condition> {
-        let (table, entity) = (core.table(), core.entity());
         if self.expired {
             return past(core, core.unix_now());
         }
-        let mut conditions = Vec::new();
-        let keys = std::iter::once((&table.partition, &entity.partition))
-            .chain(table.sort.as_ref().zip(entity.sort.as_ref()));
-        for (attribute, source) in keys {
-            if let KeySource::Template(template) = source {
-                let prefix = template.prefix(&self.known);
-                if !prefix.is_empty() {
-                    conditions.push(Condition::BeginsWith {
-                        value: Operand::Path(Path::attribute(&attribute.attribute)),
-                        prefix: Operand::Value(AttributeValue::S(prefix)),
-                    });
-                }
-            }
-        }
-        conditions.into_iter().reduce(and)
+        begins_as(core, &self.known)
     }
 
     fn matches(&self, core: &Core, item: &Item, now: UnixTime) -> bool {

@@ -49,7 +49,9 @@
 #![doc = include_str!("../examples/shops.larder")]
 //! ```
 
+pub mod census;
 pub mod price;
+pub mod probe;
 pub mod provision;
 pub mod store;
 
@@ -62,10 +64,12 @@ mod entity;
 mod error;
 mod invalidate;
 mod lifecycle;
+mod moving;
 mod observe;
 mod oversize;
 mod query;
 mod record;
+mod scan;
 mod shelf;
 mod source;
 mod sync;
@@ -107,9 +111,11 @@ pub use larder_macros::schema;
 pub use larder_model::{Clock, Number, UnixTime};
 pub use larder_schema::{Environment, Fields, Schema, Value, Violation, jiff};
 pub use lifecycle::{Claim, Claims, Group, Lease, Lifecycle, Listing, Standing};
+pub use moving::{Restored, Stored};
 pub use observe::{Stats, emf};
 pub use query::{Explanation, Page, Query};
 pub use record::{Put, Update};
+pub use scan::{Estimate, Scan};
 pub use serde_json;
 pub use shelf::{Draft, Entry, FieldType, Given, Kept, Misread, Record, Rest, Shelf, View};
 pub use source::{Known, Load, Permanent};

@@ -30,7 +30,7 @@ use crate::{Error, batch, store};
 
 /// Says how the rest of an item is kept.
 pub(crate) const PARTS: &str = "larder_parts";
-const PACKED: &str = "larder_packed";
+pub(crate) const PACKED: &str = "larder_packed";
 
 /// Leaves room for a key, a TTL and the names.
 const CHUNK_BYTES: usize = ITEM_BYTES_MAX - 8 * 1024;

@@ -1,11 +1,15 @@
 //! What requests cost: units as DynamoDB counts them, and dollars.
 //!
 //! Prices are the list prices of on-demand tables in us-east-1. An embedded store costs nothing; the figures then
-//! say what the same would cost on DynamoDB.
+//! say what the same would cost on DynamoDB. Whole months, other regions and dates are `larder cost`'s.
 
 use std::fmt;
+use std::time::Duration;
 
-use larder_model::limits::{READ_UNIT_BYTES, WRITE_UNIT_BYTES};
+use larder_schema::cost;
+use serde_json::{Map, Value as Json, json};
+
+use crate::observe::Stats;
 
 /// Dollars for a million read request units.
 pub const READ_UNITS_MILLION: f64 = 0.125;
@@ -62,8 +66,7 @@ impl fmt::Display for Units {
 /// assert_eq!((read_units(5_000, true), read_units(5_000, false)), (2.0, 1.0)); // 4 KB a unit
 /// ```
 pub fn read_units(bytes: u64, consistent: bool) -> f64 {
-    let units = bytes.div_ceil(READ_UNIT_BYTES as u64).max(1) as f64;
-    if consistent { units } else { units / 2.0 }
+    cost::read_halves(bytes, consistent) as f64 / 2.0
 }
 
 /// Units to write or delete an item of so many bytes.
@@ -72,7 +75,35 @@ pub fn read_units(bytes: u64, consistent: bool) -> f64 {
 /// assert_eq!(larder::price::write_units(5_000), 5.0); // 1 KB a unit
 /// ```
 pub fn write_units(bytes: u64) -> f64 {
-    bytes.div_ceil(WRITE_UNIT_BYTES as u64).max(1) as f64
+    cost::write_units(bytes) as f64
+}
+
+/// What a program has counted in so long a time, as `larder cost --measured` reads it.
+///
+/// Less than a second counts as one.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use library::Library;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let counted = [("Book", library.books().stats())];
+/// let measured = larder::price::measured("library", std::time::Duration::from_secs(3600), counted);
+/// assert_eq!(measured["entities"]["Book"]["hits"], 0);
+/// println!("{measured}"); // | larder cost library --measured -
+/// # Ok(())
+/// # }
+/// ```
+pub fn measured<'a>(
+    system: &str,
+    lasting: Duration,
+    entities: impl IntoIterator<Item = (&'a str, Stats)>,
+) -> Json {
+    let counts = |stats: Stats| json!({"hits": stats.hits, "misses": stats.misses, "loads": stats.loads, "writes": stats.writes});
+    let entities: Map<String, Json> =
+        entities.into_iter().map(|(name, stats)| (name.to_owned(), counts(stats))).collect();
+    json!({"system": system, "seconds": lasting.as_secs().max(1), "entities": entities})
 }
 
 /// `$0.005`: as many decimals as it takes to see something.
@@ -104,7 +135,11 @@ fn count(units: f64) -> String {
 }
 
 /// `300 MB`, in powers of ten.
-pub(crate) fn size(bytes: u64) -> String {
+///
+/// ```
+/// assert_eq!(larder::price::size(1_500_000), "1.5 MB");
+/// ```
+pub fn size(bytes: u64) -> String {
     for (unit, scale) in [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)] {
         if bytes >= scale {
             let whole = bytes as f64 / scale as f64;
@@ -127,6 +162,20 @@ mod tests {
             (0.0, 0.0, "$0.00"),
         ] {
             assert_eq!(Units { read, write }.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn prices_are_those_of_the_price_file() {
+        let prices = cost::Prices::built_in();
+        let now =
+            prices.find(cost::DEFAULT_REGION, larder_schema::schema::TableClass::Standard, None).unwrap();
+        for (dollars, price) in [
+            (READ_UNITS_MILLION, now.read_million),
+            (WRITE_UNITS_MILLION, now.write_million),
+            (STORED_GIGABYTE_MONTH, now.storage),
+        ] {
+            assert_eq!(price.times(1, 1).micros(), (dollars * 1e6) as i128);
         }
     }
 

@@ -8,7 +8,7 @@
 //! - A limit counts records that are given, not items that were read on the way.
 //! - A cursor is checked when it comes back: it leads nowhere but to its own partition.
 
-mod cursor;
+pub(crate) mod cursor;
 mod explain;
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ use crate::{Error, batch, oversize};
 pub use explain::Explanation;
 
 /// What is asked for at once when much of what is read is left out.
-const READ_AT_ONCE_MAX: usize = 1000;
+pub(crate) const READ_AT_ONCE_MAX: usize = 1000;
 /// After every text that a key can hold.
 const LAST_CHARACTER: char = char::MAX;
 

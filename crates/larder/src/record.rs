@@ -21,7 +21,7 @@ use larder_engine::ops::{
 };
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path};
-use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange};
+use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange, OnError};
 use larder_schema::{Expr, Fields, Type, Value};
 
 use crate::entity::{Core, VERSION, and};
@@ -59,7 +59,8 @@ impl<R: Record> Shelf<R> {
 
     /// Writes a record, there or not, and says whether that changed anything.
     ///
-    /// A record that was read does not overwrite a newer version, where the schema says `versions on`.
+    /// A record that was read does not overwrite a newer version, where the schema says `versions on`. Where it says
+    /// `on_error open`, a store that fails is logged, and told by [`Put::store_error`]; it is not an error.
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
@@ -77,9 +78,21 @@ impl<R: Record> Shelf<R> {
     /// # }
     /// ```
     pub async fn put(&self, draft: impl Draft<R>) -> Result<Put<R>, Error> {
+        let core = &self.core;
         let version = draft.kept().and_then(|kept| kept.version);
-        let (item, changed) = self.core.put(draft.into_fields(), version).await?;
-        Ok(Put { record: shelf::read(&self.core, &item, self.core.unix_now())?, changed })
+        let fields = draft.into_fields();
+        let spare = (core.entity().policy.on_error == OnError::Open).then(|| fields.clone());
+        let (item, changed, store_error) = match (core.put(fields, version).await, spare) {
+            (Ok((item, changed)), _) => (item, changed, None),
+            (Err(error @ Error::Store(_)), Some(fields)) => {
+                let item = core.item(core.checked(fields)?, core.now(), true)?;
+                let key = core.key_text(&core.key_of(&item));
+                core.observer.store_failed(&key, "put", &error, core.unix_now());
+                (item, true, Some(error))
+            }
+            (Err(error), _) => return Err(error),
+        };
+        Ok(Put { record: shelf::read(core, &item, core.unix_now())?, changed, store_error })
     }
 
     /// Changes some fields of a record that is there.
@@ -163,16 +176,22 @@ impl<R: Record> Shelf<R> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Put<R> {
     record: R,
     changed: bool,
+    store_error: Option<Error>,
 }
 
 impl<R> Put<R> {
     /// Whether the record differs from what was there. What is computed from `now` does not count.
     pub fn changed(&self) -> bool {
         self.changed
+    }
+
+    /// Why the record is not kept, or may not be: the store failed, where the schema says `on_error open`.
+    pub fn store_error(&self) -> Option<&Error> {
+        self.store_error.as_ref()
     }
 
     /// The record as it is kept now.

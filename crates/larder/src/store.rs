@@ -107,7 +107,7 @@ impl Store {
     pub async fn look(address: &Address) -> Result<Self, Error> {
         match address {
             Address::Directory(path) if is_empty(path) => {
-                let store = embedded::Embedded::memory(address.to_string(), Clock::system()).await?;
+                let store = embedded::Embedded::empty(address.to_string(), Clock::system()).await?;
                 Ok(Self::on(Arc::new(store)))
             }
             Address::Directory(_) | Address::Memory | Address::DynamoDb { .. } => Self::open(address).await,
@@ -696,6 +696,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// ```
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
         Err(Error::Unsupported(format!("{} has no client of the SDK", self.place())))
+    }
+
+    /// The engine below an embedded store, for a server that lets others in while this process has it open.
+    #[doc(hidden)]
+    fn engine(&self) -> Option<&larder_engine::Engine> {
+        None
     }
 
     #[doc(hidden)]

@@ -182,9 +182,16 @@ async fn w4_get_put_and_forget_fail_open(store: Store) {
     assert!(forecasts.get(key()).await.unwrap().is_none());
     assert!(matches!(forecasts.look(key()).await, Look::Miss(Why::Unreachable(_))));
     forecasts.forget(key()).await.unwrap();
+    let mut draft = forecast_data(28.3);
+    draft.extend(key());
+    let put = forecasts.put(draft.clone()).await.unwrap();
+    assert!(put.store_error().is_some_and(Error::is_transient));
+    assert!(forecasts.stats().store_errors > 0);
     let forecast = forecasts.fetch(key(), source.gives(forecast_data(28.3))).await.unwrap();
     assert!(forecast.store_error().is_some());
     store.faults().up();
+    assert!(forecasts.put(draft).await.unwrap().store_error().is_none());
+    assert!(matches!(forecasts.look(key()).await, Look::Hit(_)));
 }
 
 async fn a_closed_store_that_fails_is_an_error(store: Store) {

@@ -1,6 +1,6 @@
 //! Why a request failed, in DynamoDB's terms.
 
-use crate::Item;
+use crate::{Item, TableName};
 
 /// Why a request failed.
 ///
@@ -32,8 +32,30 @@ pub enum ApiError {
     IdempotentParameterMismatch,
     #[error("{0}")]
     LimitExceeded(String),
+    #[error("The shard iterator is more than 15 minutes old. Ask for a new one.")]
+    ExpiredIterator,
+    #[error("The records asked for are older than 24 hours and have been removed from the stream.")]
+    TrimmedDataAccess,
     #[error("{0}")]
     AccessDenied(String),
+    /// What backups and restores say of a table that is not there.
+    #[error("Table not found: {0}")]
+    TableNotFound(TableName),
+    #[error("Table already exists: {0}")]
+    TableAlreadyExists(TableName),
+    #[error("Table is being created: {0}")]
+    TableInUse(TableName),
+    #[error("Backups are being enabled for the table: {0}. Please retry later")]
+    ContinuousBackupsUnavailable(TableName),
+    #[error("Point in time recovery is not enabled for table '{0}'")]
+    PointInTimeRecoveryUnavailable(TableName),
+    #[error("The restore time is not between EarliestRestorableDateTime and LatestRestorableDateTime")]
+    InvalidRestoreTime,
+    /// Names the ARN.
+    #[error("Backup not found: {0}")]
+    BackupNotFound(String),
+    #[error("Backup is being created or restored: {0}")]
+    BackupInUse(String),
     /// Too much is queued for the disk; the caller may try again.
     #[error("The request was denied because too many writes are waiting. Try again.")]
     Throttled,
@@ -87,7 +109,17 @@ impl ApiError {
             Self::TransactionCanceled { .. } => "TransactionCanceledException",
             Self::IdempotentParameterMismatch => "IdempotentParameterMismatchException",
             Self::LimitExceeded(_) => "LimitExceededException",
+            Self::ExpiredIterator => "ExpiredIteratorException",
+            Self::TrimmedDataAccess => "TrimmedDataAccessException",
             Self::AccessDenied(_) => "AccessDeniedException",
+            Self::TableNotFound(_) => "TableNotFoundException",
+            Self::TableAlreadyExists(_) => "TableAlreadyExistsException",
+            Self::TableInUse(_) => "TableInUseException",
+            Self::ContinuousBackupsUnavailable(_) => "ContinuousBackupsUnavailableException",
+            Self::PointInTimeRecoveryUnavailable(_) => "PointInTimeRecoveryUnavailableException",
+            Self::InvalidRestoreTime => "InvalidRestoreTimeException",
+            Self::BackupNotFound(_) => "BackupNotFoundException",
+            Self::BackupInUse(_) => "BackupInUseException",
             Self::Throttled => "ThrottlingException",
             Self::Internal { .. } => "InternalServerError",
         }

@@ -35,6 +35,10 @@ pub const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a transaction's token is remembered.
 pub const IDEMPOTENCY_SECONDS: i64 = 10 * 60;
 
+/// What one page of a stream holds.
+pub const STREAM_PAGE_RECORDS_MAX: usize = 1000;
+pub const STREAM_PAGE_BYTES_MAX: usize = 1024 * 1024;
+
 pub const REQUEST_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub const TABLE_NAME_MIN: usize = 3;

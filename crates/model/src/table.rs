@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::limits::{TABLE_NAME_MAX, TABLE_NAME_MIN};
-use crate::{KeySchema, KeyType};
+use crate::{KeySchema, KeyType, UnixTime};
 
 /// A table's name: 3 to 255 characters of `a-z A-Z 0-9 _ . -`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,8 +70,19 @@ impl Arn {
         Self(format!("{}/index/{index}", Self::table(table)))
     }
 
-    pub fn stream(table: &TableName, label: &str) -> Self {
-        Self(format!("{}/stream/{label}", Self::table(table)))
+    /// The stream that was switched on at this moment.
+    pub fn stream(table: &TableName, since: UnixTime) -> Self {
+        Self(format!("{}/stream/{}", Self::table(table), since.to_label()))
+    }
+
+    /// The table of the stream that an ARN of any region and account names, and when it was switched on.
+    pub fn stream_parts(text: &str) -> Option<(TableName, UnixTime)> {
+        let (table, label) = text.split_once("/stream/")?;
+        Some((Self::table_name(table)?, UnixTime::from_label(label)?))
+    }
+
+    pub fn backup(table: &TableName, id: &str) -> Self {
+        Self(format!("{}/backup/{id}", Self::table(table)))
     }
 
     /// The table an ARN of any region and account names, if it names a table and nothing below it.
@@ -204,6 +215,18 @@ mod tests {
             ["arn:aws:s3:::bucket", "arn:aws:dynamodb:eu-west-1:1:table/abc/index/def", "lunch-cache"]
         {
             assert_eq!(Arn::table_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_arn_names_its_stream() {
+        let (name, since) =
+            (TableName::new("lunch-cache").unwrap(), UnixTime::from_millis(1_700_000_000_123));
+        let arn = Arn::stream(&name, since).to_string();
+        assert_eq!(arn, format!("{}/stream/2023-11-14T22:13:20.123", Arn::table(&name)));
+        assert_eq!(Arn::stream_parts(&arn), Some((name, since)));
+        for other in [&arn[..arn.len() - 1], "arn:aws:dynamodb:eu-west-1:1:table/abc", "/stream/"] {
+            assert_eq!(Arn::stream_parts(other), None, "{other}");
         }
     }
 }

@@ -49,7 +49,10 @@ mod template;
 mod diagnostic;
 mod explain;
 
+mod sample;
+
 mod compare;
+pub mod cost;
 pub mod emit;
 mod format;
 
@@ -65,6 +68,7 @@ pub use parse::parse;
 pub use record::Violation;
 pub use resolve::settings::{BLOCKS, Place, SETTINGS, SettingRule};
 pub use resolve::{Loaded, Loader, NoFiles};
+pub use sample::{Sampler, Unsampled};
 pub use schema::{Entity, Environment, EnvironmentError, Field, Fields, Schema, Table, TableSetup, Type};
 pub use shape::{CharSet, Shape};
 pub use span::{SourceFile, Span};

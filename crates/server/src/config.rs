@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_storage::Durability;
+use larder_storage::{Durability, Key};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -36,5 +36,7 @@ pub enum StoreConfig {
     Directory {
         path: PathBuf,
         durability: Durability,
+        /// Encrypts a new store, and opens an encrypted one.
+        key: Option<Key>,
     },
 }

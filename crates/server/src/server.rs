@@ -25,20 +25,30 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     engine: Engine,
-    config: Config,
+    clock: Clock,
+    /// None when the store is somebody else's, who works for it and closes it.
+    own: Option<Config>,
 }
 
 impl Server {
     /// Opens the port, then the store. Clients can connect from here on; they are answered by `run`.
     pub async fn bind(config: Config) -> Result<Server, Error> {
-        let address = config.address;
-        if !config.allow_remote && !address.ip().is_loopback() {
+        if !config.allow_remote && !config.address.ip().is_loopback() {
+            return Err(Error::Remote { address: config.address });
+        }
+        let (listener, address) = listen(config.address)?;
+        let engine = open(&config.store)?;
+        Ok(Server { listener, address, engine, clock: Clock::system(), own: Some(config) })
+    }
+
+    /// Opens a port of loopback for a store that this process has open already, on that store's clock. Whoever
+    /// opened it goes on working for it, and closes it.
+    pub async fn share(engine: Engine, clock: Clock, address: SocketAddr) -> Result<Server, Error> {
+        if !address.ip().is_loopback() {
             return Err(Error::Remote { address });
         }
-        let listener = listen(address).map_err(|cause| Error::Listen { address, cause })?;
-        let address = listener.local_addr().map_err(|cause| Error::Listen { address, cause })?;
-        let engine = open(&config.store)?;
-        Ok(Server { listener, address, engine, config })
+        let (listener, address) = listen(address)?;
+        Ok(Server { listener, address, engine, clock, own: None })
     }
 
     /// Where it listens: the port it got, when it asked for any.
@@ -46,22 +56,27 @@ impl Server {
         self.address
     }
 
-    /// Serves until `shutdown` is done, finishes what it accepted, closes the store.
+    /// Serves until `shutdown` is done, finishes what it accepted, closes the store if it opened it.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-        let clock = Clock::system();
+        let clock = self.clock;
+        let pipeline = Pipeline::new(self.engine.clone());
+        let Some(config) = self.own else {
+            connections::serve(self.listener, Arc::new(Endpoint::new(pipeline, None, clock)), shutdown).await;
+            return Ok(());
+        };
         let (ask, asked) = mpsc::channel(16);
         let background = Background {
             engine: self.engine.clone(),
             clock: clock.clone(),
-            ttl_delay: self.config.ttl_delay,
+            ttl_delay: config.ttl_delay,
             asked,
         };
         let background = tokio::spawn(background.run());
-        let admin = match self.config.store {
+        let admin = match config.store {
             StoreConfig::Memory => Some(Admin::new(clock.clone(), ask.clone())),
             StoreConfig::Directory { .. } => None,
         };
-        let endpoint = Arc::new(Endpoint::new(Pipeline::new(self.engine.clone()), admin, clock));
+        let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock));
 
         connections::serve(self.listener, endpoint, shutdown).await;
 
@@ -78,20 +93,26 @@ impl Server {
     }
 }
 
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restart must not wait for the last run's connections to be forgotten.
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+/// The port, and which it is when any was asked for.
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A restart must not wait for the last run's connections to be forgotten.
+        #[cfg(unix)]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    open().map_err(|cause| Error::Listen { address, cause })
 }
 
 fn open(store: &StoreConfig) -> Result<Engine, Error> {
     match store {
         StoreConfig::Memory => Engine::memory().map_err(|cause| Error::Memory { cause: cause.into() }),
-        StoreConfig::Directory { path, durability } => {
-            let options = Options { durability: *durability, ..Options::default() };
+        StoreConfig::Directory { path, durability, key } => {
+            let options = Options { durability: *durability, key: *key, ..Options::default() };
             Engine::open(path, options).map_err(|error| match error {
                 larder_engine::Error::Storage(larder_storage::Error::Io { cause, .. }) => {
                     Error::Directory { path: path.clone(), cause }

@@ -312,7 +312,8 @@ async fn a_moved_clock_expires_items_before_the_answer() {
 #[tokio::test]
 async fn the_clock_call_is_for_memory_servers_and_programs() {
     let dir = tempfile::tempdir().unwrap();
-    let store = StoreConfig::Directory { path: dir.path().to_owned(), durability: Durability::Immediate };
+    let store =
+        StoreConfig::Directory { path: dir.path().to_owned(), durability: Durability::Immediate, key: None };
     let json_type = [("content-type", "application/json")];
     let on_disk = Running::start(Config::local(store)).await;
     let body = r#"{"advance_seconds": 1}"#;
@@ -377,7 +378,8 @@ async fn idle_connections_do_not_hold_up_the_stop() {
 #[tokio::test]
 async fn a_stopped_server_leaves_its_store_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let store = StoreConfig::Directory { path: dir.path().to_owned(), durability: Durability::Immediate };
+    let store =
+        StoreConfig::Directory { path: dir.path().to_owned(), durability: Durability::Immediate, key: None };
     let first = Running::start(Config::local(store.clone())).await;
     let mut connection = first.connect().await;
     connection.ok("CreateTable", table()).await;

@@ -107,8 +107,8 @@ pub fn perform(
 ) -> Result<Answer, String> {
     let mut changes_catalog = false;
     let done = match operation {
-        Operation::Write(write) => single(engine, write),
-        Operation::Batch(writes) => block_on(engine.batch_write_item(batch(writes))).map(drop),
+        Operation::Write(write) => single(engine, write, now),
+        Operation::Batch(writes) => block_on(engine.batch_write_item(batch(writes), now)).map(drop),
         Operation::Transact(transaction) => {
             block_on(engine.transact_write_items(request(transaction), now)).map(drop)
         }
@@ -134,7 +134,7 @@ pub fn perform(
         }
         Operation::DropTable => {
             changes_catalog = true;
-            block_on(engine.delete_table(DeleteTable { table: Place::Second.table() })).map(drop)
+            block_on(engine.delete_table(DeleteTable { table: Place::Second.table() }, now)).map(drop)
         }
         Operation::SwitchExpiry(enabled) => {
             changes_catalog = true;
@@ -183,22 +183,20 @@ fn work(engine: &Engine, now: UnixTime, ttl_delay: Duration) -> Result<Answer, S
     Err(format!("after {STEPS_MAX} steps there is still background work to do"))
 }
 
-fn single(engine: &Engine, write: &Write) -> Result<(), Error> {
+fn single(engine: &Engine, write: &Write, now: UnixTime) -> Result<(), Error> {
     let table = write.place.table();
     let condition = write.condition.as_ref().map(Requires::condition);
     let options = WriteOptions { condition, ..WriteOptions::default() };
     let written = match &write.action {
         Action::Put(attributes) => {
-            block_on(engine.put_item(PutItem { table, item: write.item(attributes), options }))
+            block_on(engine.put_item(PutItem { table, item: write.item(attributes), options }, now))
         }
-        Action::Count(_) | Action::Paint(_) | Action::Check => block_on(engine.update_item(UpdateItem {
-            table,
-            key: write.key.attributes(),
-            update: write.action.update(),
-            options,
-        })),
+        Action::Count(_) | Action::Paint(_) | Action::Check => {
+            let (key, update) = (write.key.attributes(), write.action.update());
+            block_on(engine.update_item(UpdateItem { table, key, update, options }, now))
+        }
         Action::Delete => {
-            block_on(engine.delete_item(DeleteItem { table, key: write.key.attributes(), options }))
+            block_on(engine.delete_item(DeleteItem { table, key: write.key.attributes(), options }, now))
         }
     };
     written.map(drop)

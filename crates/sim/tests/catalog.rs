@@ -67,7 +67,7 @@ impl Fixture {
         item.insert(GROUP, "g");
         item.insert(RANK, 1);
         let put = PutItem { table: place.table(), item, options: WriteOptions::default() };
-        self.engine.put_item(put).await.map(drop)
+        self.engine.put_item(put, BEGINNING).await.map(drop)
     }
 
     /// The disk works again; the engine may take a moment to notice.
@@ -81,7 +81,7 @@ impl Fixture {
     }
 
     fn drop_second_table(&self) -> Asked<'_, TableDescription> {
-        ask(self.engine.delete_table(DeleteTable { table: Place::Second.table() }))
+        ask(self.engine.delete_table(DeleteTable { table: Place::Second.table() }, BEGINNING))
     }
 }
 
@@ -178,7 +178,7 @@ fn an_index_whose_addition_failed_leaves_nothing_behind() {
         key: Key("since".to_owned(), 1).attributes(),
         options: WriteOptions::default(),
     };
-    block_on(fixture.engine.delete_item(delete)).unwrap();
+    block_on(fixture.engine.delete_item(delete, BEGINNING)).unwrap();
     block_on(fixture.engine.update_table(add_extra_index(), BEGINNING)).unwrap();
     look(&fixture.engine);
 }

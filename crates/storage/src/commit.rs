@@ -36,6 +36,7 @@ const FORMAT_KEY: &str = "version";
 const FORMAT_VERSION: u64 = 1;
 const EPOCH_KEY: &str = "epoch";
 const EPOCH_FIRST: u64 = 1;
+const CLOSED_KEY: &str = "closed";
 
 /// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
 const GROUP_BATCHES_MAX: usize = 4096;
@@ -320,6 +321,8 @@ pub(crate) struct Committer {
     sync_at: Option<Instant>,
     /// Set while the log holds what the tree's pages do not.
     checkpoint_at: Option<Instant>,
+    /// Something was committed since the store was opened.
+    written: bool,
     /// The last attempt.
     reopened_at: Option<Instant>,
 }
@@ -331,8 +334,13 @@ impl Committer {
             let database = open_database(lease, options)?;
             prepare(&database)?;
             if let Some(log) = &mut log {
-                log.find(epoch(&database)?)?;
-                replay(&database, log)?;
+                let begun = Begun::read(&database)?;
+                if begun.closed {
+                    log.begin_known(begun.epoch);
+                } else {
+                    log.find(begun.epoch)?;
+                    replay(&database, log)?;
+                }
             }
             let table = open_table(&database)?;
             Ok((database, table))
@@ -358,6 +366,7 @@ impl Committer {
             answering: None,
             sync_at: None,
             checkpoint_at,
+            written: false,
             reopened_at: None,
         })
     }
@@ -422,6 +431,10 @@ impl Committer {
     ///
     /// A group that finds no room in the log, or none at all, is a checkpoint.
     fn try_commit(&mut self, changes: &[Folded], stage: &mut Stage) -> Result<(), Error> {
+        self.commit_group(changes, stage, false)
+    }
+
+    fn commit_group(&mut self, changes: &[Folded], stage: &mut Stage, closing: bool) -> Result<(), Error> {
         let Some(database) = &self.database else { return Err(Error::Closed) };
         let (log, durability) = (&mut self.log, self.options.durability);
         let (logged, table) = contain_panic(|| {
@@ -441,7 +454,10 @@ impl Committer {
                     true
                 }
                 Some(log) => {
-                    transaction.open_table(FORMAT)?.insert(EPOCH_KEY, log.epoch() + 1)?;
+                    let mut format = transaction.open_table(FORMAT)?;
+                    format.insert(EPOCH_KEY, log.epoch() + 1)?;
+                    format.insert(CLOSED_KEY, u64::from(closing))?;
+                    drop(format);
                     // Saves redb's map of free space, so that an open after a crash need not rebuild it.
                     transaction.set_quick_repair(true);
                     false
@@ -458,6 +474,7 @@ impl Committer {
                 log.distrust();
             }
         })?;
+        self.written = true;
         self.shared.table.store(Arc::new(table));
         if logged {
             let now = Instant::now();
@@ -557,7 +574,7 @@ impl Committer {
         let (database, table) = contain_panic(|| {
             let database = open_database(lease?, self.options)?;
             if let Some(log) = log {
-                let epoch = epoch(&database)?;
+                let epoch = Begun::read(&database)?.epoch;
                 if epoch != log.epoch() {
                     log.begin(epoch);
                 }
@@ -592,7 +609,13 @@ impl Committer {
 
     fn save(&mut self) -> Result<(), Error> {
         self.medium.restore()?;
-        if self.log.as_ref().is_some_and(|log| !log.is_empty()) { self.checkpoint() } else { Ok(()) }
+        match &self.log {
+            Some(_) if self.written => {
+                let mut stage = Stage::Applying;
+                self.commit_group(&[], &mut stage, true)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -732,10 +755,23 @@ fn prepare(database: &Database) -> Result<(), Error> {
     }
 }
 
-/// Which records of the log are not in the tree's pages.
-fn epoch(database: &Database) -> Result<u64, Error> {
-    let format = database.begin_read()?.open_table(FORMAT)?;
-    Ok(format.get(EPOCH_KEY)?.map_or(EPOCH_FIRST, |epoch| epoch.value()))
+/// What the tree says of its last checkpoint.
+struct Begun {
+    /// Records of the log of this epoch are not in the tree's pages.
+    epoch: u64,
+    /// There are none.
+    closed: bool,
+}
+
+impl Begun {
+    fn read(database: &Database) -> Result<Self, Error> {
+        let format = database.begin_read()?.open_table(FORMAT)?;
+        let number = |key: &str| Ok::<_, Error>(format.get(key)?.map(|number| number.value()));
+        Ok(Self {
+            epoch: number(EPOCH_KEY)?.unwrap_or(EPOCH_FIRST),
+            closed: number(CLOSED_KEY)?.is_some_and(|closed| closed == 1),
+        })
+    }
 }
 
 fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {

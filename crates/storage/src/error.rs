@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why storage could not do what was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,6 +16,16 @@ pub enum Error {
     Newer { found: u64, known: u64 },
     #[error("{} is not a Larder store: {cause}", path.display())]
     Foreign { path: PathBuf, cause: String },
+    #[error(
+        "the store is encrypted: name the file of its key in LARDER_KEY_FILE, or put the key into LARDER_KEY"
+    )]
+    Sealed,
+    #[error("no key in {place}: {cause}; `openssl rand -hex 32` makes one")]
+    NoKey { place: String, cause: String },
+    #[error("the key is not the one this store is encrypted with: give that one")]
+    WrongKey,
+    #[error("the store is not encrypted: open it without a key, and copy what it holds to a new one that is")]
+    NotSealed,
     /// The value is there and must not be used.
     #[error("the value at key {} is damaged: {cause}; restore it from a backup", Hex(key))]
     Corrupt { key: Vec<u8>, cause: &'static str },
@@ -24,8 +34,8 @@ pub enum Error {
     Damaged { cause: String },
     #[error("disk error: {cause}")]
     Io { kind: io::ErrorKind, cause: String },
-    /// The snapshot was open while the store recovered from a disk error: take a new one.
-    #[error("the snapshot ended when the store recovered from a disk error: read again")]
+    /// The snapshot was open while the store recovered from a disk error, or was closed: take a new one.
+    #[error("the snapshot ended when the store recovered from a disk error or was closed: read again")]
     Expired,
     /// The write was not made and will not appear later.
     #[error("the write was not made: {cause}")]
@@ -45,6 +55,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, and which file it is about.
+    pub(crate) fn at(self, path: &Path) -> Self {
+        match self {
+            Self::InUse { .. } => Self::InUse { path: path.to_owned() },
+            Self::Io { kind: io::ErrorKind::InvalidData, cause } => {
+                Self::Foreign { path: path.to_owned(), cause }
+            }
+            other => other,
+        }
+    }
+
     /// A panic inside the storage library, which damaged pages can cause.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic
@@ -66,8 +87,8 @@ impl From<redb::Error> for Error {
     fn from(error: redb::Error) -> Self {
         match error {
             redb::Error::Io(error) => error.into(),
-            redb::Error::PreviousIo => Self::Expired,
-            redb::Error::DatabaseClosed => Self::Closed,
+            // A snapshot outlives the database only where the store recovers, or has been closed.
+            redb::Error::PreviousIo | redb::Error::DatabaseClosed => Self::Expired,
             redb::Error::DatabaseAlreadyOpen => Self::InUse { path: PathBuf::new() },
             other => Self::Damaged { cause: other.to_string() },
         }

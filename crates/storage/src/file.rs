@@ -1,7 +1,8 @@
 //! What the store's one file holds: a header, the log, and the tree.
 //!
 //! ```text
-//! 0           the header: what this is, its version, the size of the log
+//! 0           the header: what this is, its version, the size of the log, whether the rest is encrypted
+//! 512, 1024   the data key, wrapped; the newer of the two counts
 //! 4096        the log (`log.rs`)
 //! 4096 + log  the tree, which is redb's
 //! ```
@@ -10,17 +11,23 @@
 //! not ours. A file that begins with the tree is of the time before the log: it goes on without.
 
 use crate::medium::{Section, is_blank};
+use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};
 use crate::{Disk, Error};
+use redb::backends::FileBackend;
+use std::fs::OpenOptions;
 use std::io;
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) const FILE_NAME: &str = "larder.redb";
 const MARK: [u8; 8] = *b"larder\r\n";
 const TREE_MARK: [u8; 8] = *b"redb\x1a\n\xa9\r";
 const VERSION: u64 = 2;
-const HEADER_BYTES: u64 = 4096;
+/// Up to where the parts begin.
+const HEAD_BYTES: u64 = 4096;
 const LOG_BYTES_MAX: u64 = 1 << 40;
+const SLOTS: [u64; 2] = [512, 1024];
 
 /// The parts of a store's disk.
 pub(crate) struct Parts {
@@ -29,82 +36,167 @@ pub(crate) struct Parts {
 }
 
 /// Finds the parts, and lays out a new disk.
-pub(crate) fn parts(disk: Arc<dyn Disk>, log_bytes: u64) -> Result<Parts, Error> {
-    let mut header = begin(&*disk)?;
-    if header[..8] == TREE_MARK {
-        return Ok(Parts { log: None, tree: Section::from(disk, 0) });
+pub(crate) fn parts(disk: Arc<dyn Disk>, log_bytes: u64, key: Option<Key>) -> Result<Parts, Error> {
+    let mark = begin(&*disk)?;
+    if mark == TREE_MARK {
+        return match key {
+            None => Ok(Parts { log: None, tree: Section::from(disk, 0) }),
+            Some(_) => Err(Error::NotSealed),
+        };
     }
-    if header[..8] != MARK {
-        header = lay_out(&*disk, log_bytes.next_multiple_of(HEADER_BYTES))?;
+    if mark != MARK {
+        exclusively(&*disk, || lay_out(&*disk, log_bytes.next_multiple_of(HEAD_BYTES), key))?;
     }
-    let tree = HEADER_BYTES + read_header(&header)?;
-    let log = Section::between(Arc::clone(&disk), HEADER_BYTES, tree);
+    let header = Header::read(&*disk)?;
+    let disk = match (header.sealed, key) {
+        (false, None) => disk,
+        (true, None) => return Err(Error::Sealed),
+        (false, Some(_)) => return Err(Error::NotSealed),
+        (true, Some(key)) => {
+            let data_key = Slot::newest(&*disk)?.open(key)?;
+            Arc::new(Sealed::new(disk, HEAD_BYTES, &data_key)) as Arc<dyn Disk>
+        }
+    };
+    let tree = HEAD_BYTES + header.log_bytes;
+    let log = Section::between(Arc::clone(&disk), HEAD_BYTES, tree);
     Ok(Parts { log: Some(log), tree: Section::from(disk, tree) })
 }
 
-/// How a disk begins; zeros if it is shorter than a header.
-fn begin(disk: &dyn Disk) -> io::Result<[u8; 28]> {
-    let mut header = [0; 28];
-    if disk.len()? >= HEADER_BYTES {
-        disk.read(0, &mut header)?;
-    }
-    Ok(header)
+/// Puts the data key of the store in `dir`, which nobody may have open, under another master key.
+pub fn rekey(dir: &Path, old: Key, new: Key) -> Result<(), Error> {
+    let path = dir.join(FILE_NAME);
+    let disk = FileBackend::new(OpenOptions::new().read(true).write(true).open(&path)?)?;
+    let changed = exclusively(&disk, || {
+        if begin(&disk)? != MARK || !Header::read(&disk)?.sealed {
+            return Err(Error::NotSealed);
+        }
+        let slot = Slot::newest(&disk)?;
+        let wrapped = slot.open(old)?.wrap(new);
+        // The other place, so that one of them is whole whenever the power goes.
+        Slot { number: slot.number + 1, wrapped }.write(&disk)
+    });
+    changed.map_err(|error| error.at(&path))
 }
 
-fn lay_out(disk: &dyn Disk, log_bytes: u64) -> Result<[u8; 28], Error> {
-    let whole = (Bound::Included(0), Bound::Unbounded);
-    let locked = match disk.try_lock_range(whole.0, whole.1) {
+/// How a disk begins; zeros where it is shorter.
+fn begin<const BYTES: usize>(disk: &dyn Disk) -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    let there = disk.len()?.min(BYTES as u64) as usize;
+    if there > 0 {
+        disk.read(0, &mut bytes[..there])?;
+    }
+    Ok(bytes)
+}
+
+/// Does something while no other process has the disk.
+fn exclusively<T>(disk: &dyn Disk, action: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let (start, end) = (Bound::Included(0), Bound::Unbounded);
+    let locked = match disk.try_lock_range(start, end) {
         Ok(true) => true,
         Ok(false) => return Err(Error::InUse { path: PathBuf::new() }),
-        // Nobody else can have it.
+        // A disk without locks is this process's own.
         Err(_) => false,
     };
-    let header = lay_out_alone(disk, log_bytes);
+    let done = action();
     if locked {
-        disk.unlock_range(whole.0, whole.1).map_err(redb::Error::from)?;
+        disk.unlock_range(start, end).map_err(redb::Error::from)?;
     }
-    header
+    done
 }
 
-fn lay_out_alone(disk: &dyn Disk, log_bytes: u64) -> Result<[u8; 28], Error> {
+fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<(), Error> {
     // Another process may have come first.
-    let found = begin(disk)?;
-    if found[..8] == MARK {
-        return Ok(found);
+    if begin(disk)? == MARK {
+        return Ok(());
     }
-    if !is_blank(disk, 0)? {
+    // A key may be there, from an attempt that was cut short.
+    if begin(disk)? != [0; SLOTS[0] as usize] || !is_blank(disk, HEAD_BYTES)? {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no mark of one").into());
     }
-    let header = write_header(log_bytes);
-    disk.set_len(HEADER_BYTES + log_bytes)?;
-    disk.write(0, &header)?;
-    disk.sync_data()?;
-    Ok(header)
+    disk.set_len(HEAD_BYTES + log_bytes)?;
+    if let Some(key) = key {
+        Slot { number: 0, wrapped: DataKey::random()?.wrap(key) }.write(disk)?;
+    }
+    Header { log_bytes, sealed: key.is_some() }.write(disk)
 }
 
-fn write_header(log_bytes: u64) -> [u8; 28] {
-    let mut header = [0; 28];
-    header[..8].copy_from_slice(&MARK);
-    header[8..16].copy_from_slice(&VERSION.to_le_bytes());
-    header[16..24].copy_from_slice(&log_bytes.to_le_bytes());
-    let sum = crc32fast::hash(&header[..24]);
-    header[24..].copy_from_slice(&sum.to_le_bytes());
-    header
+struct Header {
+    log_bytes: u64,
+    sealed: bool,
 }
 
-/// The size of the log.
-fn read_header(header: &[u8; 28]) -> Result<u64, Error> {
-    let (fields, sum) = header.split_at(24);
-    if crc32fast::hash(fields).to_le_bytes() != *sum {
-        return Err(Error::Damaged { cause: "its header's checksum does not match".to_owned() });
+impl Header {
+    const BYTES: usize = 36;
+
+    fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let words = [VERSION, self.log_bytes, u64::from(self.sealed)].map(u64::to_le_bytes);
+        disk.write(0, &summed([&MARK[..], &words.concat()].concat()))?;
+        Ok(disk.sync_data()?)
     }
-    let (words, _) = fields.as_chunks::<8>();
-    let (version, log_bytes) = (u64::from_le_bytes(words[1]), u64::from_le_bytes(words[2]));
-    if version > VERSION {
-        return Err(Error::Newer { found: version, known: VERSION });
+
+    fn read(disk: &dyn Disk) -> Result<Self, Error> {
+        let mut bytes = [0; Self::BYTES];
+        disk.read(0, &mut bytes)?;
+        let damaged = |what: &str| Error::Damaged { cause: format!("its header {what}") };
+        let fields = unsummed(&bytes).ok_or_else(|| damaged("does not match its checksum"))?;
+        let (words, _) = fields.as_chunks::<8>();
+        let [_, version, log_bytes, sealed] = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
+        if version > VERSION {
+            return Err(Error::Newer { found: version, known: VERSION });
+        }
+        if log_bytes > LOG_BYTES_MAX || !log_bytes.is_multiple_of(HEAD_BYTES) {
+            return Err(damaged(&format!("gives the log {log_bytes} bytes")));
+        }
+        Ok(Self { log_bytes, sealed: sealed == 1 })
     }
-    if log_bytes > LOG_BYTES_MAX || !log_bytes.is_multiple_of(HEADER_BYTES) {
-        return Err(Error::Damaged { cause: format!("its header gives the log {log_bytes} bytes") });
+}
+
+/// A wrapped data key, and how many came before it.
+struct Slot {
+    number: u64,
+    wrapped: [u8; WRAPPED_BYTES],
+}
+
+impl Slot {
+    const BYTES: usize = 8 + WRAPPED_BYTES + 4;
+
+    fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let place = SLOTS[(self.number % 2) as usize];
+        disk.write(place, &summed([&self.number.to_le_bytes()[..], &self.wrapped].concat()))?;
+        Ok(disk.sync_data()?)
     }
-    Ok(log_bytes)
+
+    fn newest(disk: &dyn Disk) -> Result<Self, Error> {
+        let mut newest: Option<Self> = None;
+        for place in SLOTS {
+            let mut bytes = [0; Self::BYTES];
+            disk.read(place, &mut bytes)?;
+            let Some((number, wrapped)) = unsummed(&bytes).and_then(<[u8]>::split_first_chunk) else {
+                continue;
+            };
+            let Some(wrapped) = wrapped.as_array() else { continue };
+            let slot = Self { number: u64::from_le_bytes(*number), wrapped: *wrapped };
+            if newest.as_ref().is_none_or(|newest| newest.number < slot.number) {
+                newest = Some(slot);
+            }
+        }
+        newest.ok_or_else(|| Error::Damaged { cause: "its data key cannot be read".to_owned() })
+    }
+
+    fn open(&self, key: Key) -> Result<DataKey, Error> {
+        DataKey::unwrap(&self.wrapped, key).ok_or(Error::WrongKey)
+    }
+}
+
+/// Bytes, and their checksum.
+fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let sum = !crc32fast::hash(&bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// Bytes without their checksum, if it is right.
+fn unsummed(bytes: &[u8]) -> Option<&[u8]> {
+    let (bytes, sum) = bytes.split_last_chunk::<4>()?;
+    (!crc32fast::hash(bytes) == u32::from_le_bytes(*sum)).then_some(bytes)
 }

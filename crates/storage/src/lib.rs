@@ -32,12 +32,15 @@ pub mod faulty;
 mod file;
 mod log;
 mod medium;
+mod sealed;
 mod snapshot;
 mod store;
 
 pub use batch::{Batch, counters};
 pub use commit::{Generation, Ticket};
 pub use error::Error;
+pub use file::rekey;
 pub use redb::StorageBackend as Disk;
+pub use sealed::Key;
 pub use snapshot::{Bytes, Range, Snapshot, Value};
 pub use store::{Durability, Options, Store};

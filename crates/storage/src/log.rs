@@ -21,6 +21,8 @@ const SECTOR_BYTES: usize = 512;
 const HEADER_BYTES: usize = 36;
 /// How far ahead of its end the log is filled with zeros: overwriting is faster than growing.
 const FILL_BYTES: u64 = 256 << 10;
+/// What is read at once when the log is searched.
+const SEARCHED_BYTES: usize = 256 << 10;
 /// Memory that is kept for the next record.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 const ABSENT: u32 = u32::MAX;
@@ -147,16 +149,40 @@ impl Log {
             self.count += 1;
             self.end += header.record_bytes();
         }
-        let mut at = self.end + SECTOR_BYTES as u64;
-        while let Some(header) = self.read_header(at)? {
-            if header.epoch == epoch && header.synced_count > self.count && self.is_whole(at, &header) {
-                return Err(damaged(&format!("cannot be read from its record {} on", self.count)));
-            }
-            at += SECTOR_BYTES as u64;
+        if self.goes_on()? {
+            return Err(damaged(&format!("cannot be read from its record {} on", self.count)));
         }
         (self.synced_count, self.synced_end) = (self.count, self.end);
         self.full = self.count > 0;
         Ok(())
+    }
+
+    /// Whether a record after the end was written when one that cannot be read was on disk.
+    fn goes_on(&self) -> io::Result<bool> {
+        let mut chunk = vec![0; SEARCHED_BYTES];
+        let mut start = self.end + SECTOR_BYTES as u64;
+        while start < self.disk.bytes() {
+            let length = (self.disk.bytes() - start).min(SEARCHED_BYTES as u64) as usize;
+            self.disk.read(start, &mut chunk[..length])?;
+            for (sector, at) in chunk[..length].chunks(SECTOR_BYTES).zip((start..).step_by(SECTOR_BYTES)) {
+                let Some(header) = sector.first_chunk().map(Header::read) else { continue };
+                if header.epoch == self.epoch
+                    && header.synced_count > self.count
+                    && self.is_whole(at, &header)
+                {
+                    return Ok(true);
+                }
+            }
+            start += length as u64;
+        }
+        Ok(false)
+    }
+
+    /// Takes over a log that is known to be empty. Its epoch is left for the next all the same, so that it is
+    /// known only once.
+    pub(crate) fn begin_known(&mut self, epoch: u64) {
+        self.begin(epoch);
+        self.full = true;
     }
 
     /// Gives out what the records say, oldest first.

@@ -303,6 +303,36 @@ pub(crate) fn is_blank(disk: &dyn Disk, from: u64) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Locks are those of the disk below, in `self.disk`.
+macro_rules! forward_locks {
+    () => {
+        fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+            self.disk.try_lock_range(start, end)
+        }
+
+        fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+            self.disk.try_lock_shared_range(start, end)
+        }
+
+        fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+            self.disk.lock_range(start, end)
+        }
+
+        fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+            self.disk.lock_shared_range(start, end)
+        }
+
+        fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+            self.disk.unlock_range(start, end)
+        }
+
+        fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+            self.disk.query_lock_range(start, end)
+        }
+    };
+}
+pub(crate) use forward_locks;
+
 /// A part of a disk, which looks like a disk of its own. Its sync is one of the whole disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
@@ -352,29 +382,7 @@ impl Disk for Section {
         self.disk.close()
     }
 
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.disk.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.disk.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.disk.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.disk.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.disk.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.disk.query_lock_range(start, end)
-    }
+    forward_locks!();
 }
 
 /// Reads what the disk would hold if the journal were replayed.

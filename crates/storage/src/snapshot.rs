@@ -3,6 +3,7 @@
 //! Values are the pages they were read from, not copies; they and iterators keep their snapshot
 //! alive. A checksum is verified before a value is handed out.
 
+use crate::batch::NEXT_NUMBER;
 use crate::{Error, checksum};
 use redb::{OwnedAccessGuard, OwnedRange, ReadOnlyTable};
 use std::fmt;
@@ -21,6 +22,12 @@ pub struct Snapshot(pub(crate) Arc<Table>);
 impl Snapshot {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         get(&self.0, key)
+    }
+
+    /// The number after the last that was appended: all in the snapshot are below it, later ones are not.
+    pub fn next_number(&self) -> Result<u64, Error> {
+        let next = self.get(NEXT_NUMBER)?;
+        Ok(next.and_then(|next| next.first_chunk().map(|next| u64::from_be_bytes(*next))).unwrap_or(1))
     }
 
     /// The entries between two keys, in key order, from either end.
@@ -42,11 +49,11 @@ impl fmt::Debug for Snapshot {
 }
 
 pub(crate) fn get(table: &Table, key: &[u8]) -> Result<Option<Value>, Error> {
-    let Some(guard) = contain_panic(|| Ok(table.get_owned(key)?))? else {
-        return Ok(None);
-    };
-    let length = checksum::verify(key, guard.value())?;
-    Ok(Some(Value { guard, length }))
+    contain_panic(|| {
+        let Some(guard) = table.get_owned(key)? else { return Ok(None) };
+        let length = checksum::verify(key, guard.value())?;
+        Ok(Some(Value { guard, length }))
+    })
 }
 
 /// A key or a value, as stored; the checksum is verified and not part of it.
@@ -88,8 +95,7 @@ impl Range {
         ) -> Option<Result<Guards, redb::StorageError>>,
     ) -> Option<Result<(Value, Value), Error>> {
         let range = self.0.as_mut()?;
-        let entry =
-            contain_panic(|| step(range).transpose().map_err(Error::from)).transpose()?.and_then(entry);
+        let entry = contain_panic(|| step(range).transpose()?.map(entry).transpose()).transpose()?;
         // A damaged value leaves its neighbours readable; a broken page does not.
         if entry.as_ref().is_err_and(|error| !matches!(error, Error::Corrupt { .. })) {
             self.0 = None;

@@ -1,11 +1,11 @@
 //! The store's handle: opening, reading, submitting, closing.
 
 use crate::commit::{Committer, Generation, Shared, Ticket};
-use crate::file::{self, Parts};
+use crate::file::{self, FILE_NAME, Parts};
 use crate::log::Log;
 use crate::medium::{Medium, Section};
 use crate::snapshot::{self, Bytes, Snapshot};
-use crate::{Batch, Disk, Error};
+use crate::{Batch, Disk, Error, Key};
 use arc_swap::Guard;
 use parking_lot::Mutex;
 use redb::backends::{FileBackend, InMemoryBackend};
@@ -13,8 +13,6 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-
-const FILE_NAME: &str = "larder.redb";
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -24,11 +22,13 @@ pub struct Options {
     /// Room for writes before the tree takes them, in a new store. More of it makes writing faster, and
     /// opening after a crash slower.
     pub log_bytes: u64,
+    /// Encrypts a new store, and opens an encrypted one.
+    pub key: Option<Key>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::Immediate, cache_bytes: 256 << 20, log_bytes: 32 << 20 }
+        Self { durability: Durability::Immediate, cache_bytes: 256 << 20, log_bytes: 32 << 20, key: None }
     }
 }
 
@@ -62,11 +62,7 @@ impl Store {
         if new_dir && let Some(parent) = dir.canonicalize()?.parent() {
             sync_entry(parent)?;
         }
-        Self::on_disk(FileBackend::new(file)?, options).map_err(|error| match error {
-            Error::InUse { .. } => Error::InUse { path },
-            Error::Io { kind: std::io::ErrorKind::InvalidData, cause } => Error::Foreign { path, cause },
-            other => other,
-        })
+        Self::on_disk(FileBackend::new(file)?, options).map_err(|error| error.at(&path))
     }
 
     /// A store that is gone when it closes.
@@ -75,7 +71,7 @@ impl Store {
     }
 
     pub fn on_disk(disk: impl Disk, options: Options) -> Result<Store, Error> {
-        Self::on_parts(file::parts(Arc::new(disk), options.log_bytes)?, options)
+        Self::on_parts(file::parts(Arc::new(disk), options.log_bytes, options.key)?, options)
     }
 
     fn on_parts(parts: Parts, options: Options) -> Result<Store, Error> {

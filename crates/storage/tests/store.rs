@@ -220,8 +220,8 @@ fn a_store_of_a_newer_format_is_refused() {
     let path = dir.path().join("larder.redb");
     let mut file = std::fs::read(&path).unwrap();
     file[8] = 99;
-    let sum = crc32fast::hash(&file[..24]);
-    file[24..28].copy_from_slice(&sum.to_le_bytes());
+    let sum = !crc32fast::hash(&file[..32]);
+    file[32..36].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&path, file).unwrap();
     let error = Store::open(dir.path(), Options::default()).unwrap_err();
     assert!(matches!(error, Error::Newer { found: 99, known: 2 }), "{error}");

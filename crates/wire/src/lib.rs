@@ -44,13 +44,18 @@ use refusal::{Layer, Refusal, Rules};
 pub use error::encode_error;
 
 const PREFIX: &str = "DynamoDB_20120810.";
+const STREAMS_PREFIX: &str = "DynamoDBStreams_20120810.";
 
 /// The request in `body`, for the operation named by `target`, the value of `X-Amz-Target`.
 pub fn decode(target: &str, body: &[u8]) -> Result<Request, ApiError> {
     let unreadable = || Refusal::Unreadable.into_error(Rules { layer: Layer::Current, single_write: false });
     let text = std::str::from_utf8(body).map_err(|_| unreadable())?;
     let name = target.strip_prefix(PREFIX).unwrap_or_default();
-    let Some(operation) = Operation::named(name) else {
+    let operation = match target.strip_prefix(STREAMS_PREFIX) {
+        Some(name) => Operation::of_streams(name),
+        None => Operation::named(name),
+    };
+    let Some(operation) = operation else {
         // A body that is no JSON is refused whatever it was for.
         if !body.is_empty() && json::check(text).is_err() {
             return Err(unreadable());

@@ -1,8 +1,10 @@
 //! One file per operation: its JSON in, its JSON out.
 
+mod backups;
 mod batch_get_item;
 mod batch_write_item;
 mod consumed;
+mod continuous_backups;
 mod create_table;
 mod delete_item;
 mod describe_table;
@@ -12,6 +14,7 @@ mod list_tables;
 mod put_item;
 mod query;
 mod scan;
+mod streams;
 mod table_description;
 mod tags;
 mod time_to_live;
@@ -39,6 +42,14 @@ pub(crate) enum Operation {
     TagResource,
     UntagResource,
     ListTagsOfResource,
+    UpdateContinuousBackups,
+    DescribeContinuousBackups,
+    RestoreTableToPointInTime,
+    CreateBackup,
+    DescribeBackup,
+    ListBackups,
+    DeleteBackup,
+    RestoreTableFromBackup,
     DescribeLimits,
     DescribeEndpoints,
     GetItem,
@@ -51,6 +62,10 @@ pub(crate) enum Operation {
     BatchWriteItem,
     TransactGetItems,
     TransactWriteItems,
+    ListStreams,
+    DescribeStream,
+    GetShardIterator,
+    GetRecords,
 }
 
 impl Operation {
@@ -66,6 +81,14 @@ impl Operation {
             "TagResource" => Self::TagResource,
             "UntagResource" => Self::UntagResource,
             "ListTagsOfResource" => Self::ListTagsOfResource,
+            "UpdateContinuousBackups" => Self::UpdateContinuousBackups,
+            "DescribeContinuousBackups" => Self::DescribeContinuousBackups,
+            "RestoreTableToPointInTime" => Self::RestoreTableToPointInTime,
+            "CreateBackup" => Self::CreateBackup,
+            "DescribeBackup" => Self::DescribeBackup,
+            "ListBackups" => Self::ListBackups,
+            "DeleteBackup" => Self::DeleteBackup,
+            "RestoreTableFromBackup" => Self::RestoreTableFromBackup,
             "DescribeLimits" => Self::DescribeLimits,
             "DescribeEndpoints" => Self::DescribeEndpoints,
             "GetItem" => Self::GetItem,
@@ -78,6 +101,17 @@ impl Operation {
             "BatchWriteItem" => Self::BatchWriteItem,
             "TransactGetItems" => Self::TransactGetItems,
             "TransactWriteItems" => Self::TransactWriteItems,
+            _ => return None,
+        })
+    }
+
+    /// The operations of the streams service.
+    pub(crate) fn of_streams(name: &str) -> Option<Self> {
+        Some(match name {
+            "ListStreams" => Self::ListStreams,
+            "DescribeStream" => Self::DescribeStream,
+            "GetShardIterator" => Self::GetShardIterator,
+            "GetRecords" => Self::GetRecords,
             _ => return None,
         })
     }
@@ -102,6 +136,14 @@ impl Operation {
             Self::TagResource => tags::decode(reader),
             Self::UntagResource => tags::decode_untag(reader),
             Self::ListTagsOfResource => tags::decode_list(reader),
+            Self::UpdateContinuousBackups => continuous_backups::decode_update(reader),
+            Self::DescribeContinuousBackups => continuous_backups::decode_describe(reader),
+            Self::RestoreTableToPointInTime => continuous_backups::decode_restore(reader),
+            Self::CreateBackup => backups::decode_create(reader),
+            Self::DescribeBackup => backups::decode_describe(reader),
+            Self::ListBackups => backups::decode_list(reader),
+            Self::DeleteBackup => backups::decode_delete(reader),
+            Self::RestoreTableFromBackup => backups::decode_restore(reader),
             Self::DescribeLimits => limits::decode(reader).map(|()| Request::DescribeLimits),
             Self::DescribeEndpoints => limits::decode(reader).map(|()| Request::DescribeEndpoints),
             Self::GetItem => get_item::decode(reader, rules),
@@ -114,13 +156,21 @@ impl Operation {
             Self::BatchWriteItem => batch_write_item::decode(reader, rules),
             Self::TransactGetItems => transact_get_items::decode(reader, rules),
             Self::TransactWriteItems => transact_write_items::decode(reader, rules),
+            Self::ListStreams => streams::decode_list(reader),
+            Self::DescribeStream => streams::decode_describe(reader),
+            Self::GetShardIterator => streams::decode_iterator(reader),
+            Self::GetRecords => streams::decode_records(reader),
         }
     }
 }
 
 pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiError> {
     match response {
-        Response::CreateTable(table) | Response::UpdateTable(table) | Response::DeleteTable(table) => {
+        Response::CreateTable(table)
+        | Response::UpdateTable(table)
+        | Response::DeleteTable(table)
+        | Response::RestoreTableToPointInTime(table)
+        | Response::RestoreTableFromBackup(table) => {
             describe_table::encode(out, "TableDescription", table);
         }
         Response::DescribeTable(table) => describe_table::encode(out, "Table", table),
@@ -129,6 +179,12 @@ pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiEr
         Response::DescribeTimeToLive(state) => time_to_live::encode(out, state),
         Response::TagResource | Response::UntagResource => object(out, |_| ()),
         Response::ListTagsOfResource(tags) => tags::encode_list(out, tags),
+        Response::UpdateContinuousBackups(backups) | Response::DescribeContinuousBackups(backups) => {
+            continuous_backups::encode(out, backups);
+        }
+        Response::CreateBackup(backup) => backups::encode_create(out, backup),
+        Response::DescribeBackup(backup) | Response::DeleteBackup(backup) => backups::encode(out, backup),
+        Response::ListBackups(output) => backups::encode_list(out, output),
         Response::DescribeLimits => limits::encode(out),
         Response::DescribeEndpoints => limits::encode_endpoints(out, None),
         Response::GetItem(output) => return get_item::encode(out, output),
@@ -140,6 +196,10 @@ pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiEr
         Response::BatchWriteItem(output) => batch_write_item::encode(out, output),
         Response::TransactGetItems(output) => return transact_get_items::encode(out, output),
         Response::TransactWriteItems(output) => transact_write_items::encode(out, output),
+        Response::ListStreams(output) => streams::encode_list(out, output),
+        Response::DescribeStream(output) => streams::encode_describe(out, output),
+        Response::GetShardIterator(iterator) => streams::encode_iterator(out, iterator),
+        Response::GetRecords(output) => streams::encode_records(out, output),
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use larder_model::UnixTime;
+
 use crate::json::{Kind, Reader};
 use crate::refusal::{Read, Refusal};
 
@@ -68,6 +70,20 @@ pub(crate) fn integer(reader: &mut Reader<'_>) -> Read<Option<Integer>> {
 /// A member of the type `Long`: 64 bits.
 pub(crate) fn long(reader: &mut Reader<'_>) -> Read<Option<i64>> {
     Ok(whole(reader, "Long", i64::MIN, i64::MAX)?.map(|integer| integer.value))
+}
+
+/// A member of the type `Timestamp`: seconds, with a fraction that is taken to the millisecond.
+pub(crate) fn timestamp(reader: &mut Reader<'_>) -> Read<Option<UnixTime>> {
+    match reader.kind()? {
+        Kind::Number | Kind::Decimal => {
+            let seconds: f64 = reader.number()?.parse().map_err(|_| Refusal::Unreadable)?;
+            // Casts from floating point saturate.
+            Ok(Some(UnixTime::from_millis((seconds * 1000.0).round() as i64)))
+        }
+        Kind::Null => reader.null().map(|_| None),
+        Kind::String => Err(Refusal::shape("STRING_VALUE cannot be converted to Date")),
+        other => Err(unconvertible(other, "Date")),
+    }
 }
 
 fn whole(reader: &mut Reader<'_>, java: &str, low: i64, high: i64) -> Read<Option<Integer>> {
@@ -259,6 +275,17 @@ mod tests {
         ] {
             assert_eq!(integer(&mut Reader::new(text)), Ok(Some(Integer { value, coerced })), "{text}");
         }
+    }
+
+    #[test]
+    fn a_timestamp_is_taken_to_the_millisecond() {
+        for (text, millis) in
+            [("1800000000", 1_800_000_000_000), ("1800000000.0015", 1_800_000_000_002), ("-1e-3", -1)]
+        {
+            let read = timestamp(&mut Reader::new(text));
+            assert_eq!(read, Ok(Some(UnixTime::from_millis(millis))), "{text}");
+        }
+        check("\"now\"", |reader| timestamp(reader).err(), "STRING_VALUE cannot be converted to Date");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use larder_engine::ops::{
     BatchWrite, Consumed, GetItemOutput, IndexChange, KeyRole, ReturnCapacity, ReturnValues, Row, Select,
     TransactAction, UnitKind,
 };
-use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName};
+use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName, UnixTime};
 
 use super::*;
 
@@ -601,4 +601,50 @@ proptest! {
         let _ = decode(&target(operation), &body);
         let _ = decode(&target(operation), &body[..at]);
     }
+}
+
+#[test]
+fn a_restore_names_one_source_and_one_moment() {
+    let restore = |members: &str| format!(r#"{{"TargetTableName": "new", {members}}}"#);
+    let one_source = [
+        (r#""UseLatestRestorableTime": true"#, "Either SourceTableName or SourceTableArn must be specified"),
+        (
+            r#""SourceTableName": "old", "SourceTableArn": "arn:aws:dynamodb:us-east-1:1:table/old", "UseLatestRestorableTime": true"#,
+            "Only one of SourceTableName and SourceTableArn can be specified",
+        ),
+    ];
+    let moment = "Exactly one of UseLatestRestorableTime and RestoreDateTime must be specified";
+    let one_moment = [
+        r#""SourceTableName": "old""#,
+        r#""SourceTableName": "old", "UseLatestRestorableTime": false"#,
+        r#""SourceTableName": "old", "UseLatestRestorableTime": true, "RestoreDateTime": 1"#,
+    ];
+    for (members, message) in one_source.into_iter().chain(one_moment.map(|members| (members, moment))) {
+        check("RestoreTableToPointInTime", &restore(members), message);
+    }
+    let asked =
+        restore(r#""SourceTableArn": "arn:aws:dynamodb:us-east-1:1:table/old", "RestoreDateTime": 1.5"#);
+    let Request::RestoreTableToPointInTime(request) = decoded("RestoreTableToPointInTime", &asked) else {
+        panic!("it is a restore")
+    };
+    assert_eq!(request.source.as_str(), "old");
+    assert_eq!(request.at, Some(UnixTime::from_millis(1500)));
+}
+
+#[test]
+fn recovery_that_is_switched_off_has_no_days() {
+    check(
+        "UpdateContinuousBackups",
+        r#"{"TableName": "lunch", "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": false, "RecoveryPeriodInDays": 3}}"#,
+        "RecoveryPeriodInDays can only be specified when PointInTimeRecoveryEnabled is true",
+    );
+}
+
+#[test]
+fn overrides_have_paths_of_their_own() {
+    check(
+        "RestoreTableFromBackup",
+        r#"{"BackupArn": "arn:aws:dynamodb:us-east-1:1:table/old/backup/1", "TargetTableName": "new", "BillingModeOverride": "FREE", "ProvisionedThroughputOverride": {"ReadCapacityUnits": 0, "WriteCapacityUnits": 1}}"#,
+        "2 validation errors detected: Value 'FREE' at 'billingModeOverride' failed to satisfy constraint: Member must satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]; Value '0' at 'provisionedThroughputOverride.readCapacityUnits' failed to satisfy constraint: Member must have value greater than or equal to 1",
+    );
 }

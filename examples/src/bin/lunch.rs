@@ -12,10 +12,10 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
-use larder::{Look, Rest};
+use larder::Look;
 use larder_examples::Options;
-use larder_examples::lunch::{Lunch, LunchSystem, Metadata, NewMenu, Quality};
-use larder_examples::source::lunch::Restaurants;
+use larder_examples::lunch::LunchSystem;
+use larder_examples::source::lunch::{Restaurants, new_menu};
 
 /// Keeps the lunch menus of some weeks.
 #[derive(Parser)]
@@ -86,21 +86,4 @@ async fn menu(
     let menu = lunch.menus().put(new_menu(restaurant, year, week, lunches)).await?;
     let faults = menu.validation_errors.as_ref().map_or(0, Vec::len);
     Ok(format!("{} lunches, fetched because {why}, faults: {faults}", menu.lunch_count))
-}
-
-fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Lunch>) -> NewMenu {
-    let described = lunches.iter().filter(|lunch| !lunch.description.is_empty()).count();
-    let completeness = described as f64 / lunches.len().max(1) as f64;
-    let metadata =
-        Metadata { version: "1.0".to_owned(), source: format!("{restaurant}-page"), rest: Rest::new() };
-    NewMenu {
-        restaurant: restaurant.to_owned(),
-        year,
-        week,
-        lunches,
-        metadata: Some(metadata),
-        validation_errors: None,
-        data_quality: Some(Quality { completeness, accuracy: 1.0 }),
-        last_updated: None,
-    }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::Parser;
 use larder::Standing;
 use larder_examples::Options;
-use larder_examples::shops::{NewPage, NewShop, Shop, Shops};
+use larder_examples::shops::{NewShop, Shop, Shops};
 use larder_examples::source::shop::Shopfront;
 
 /// Registers shops and crawls those that are due.
@@ -142,10 +142,8 @@ async fn pages(shops: &Shops, front: &Shopfront, domain: &str) -> Result<(usize,
     let (mut all, mut changed) = (0, 0);
     for url in front.sitemap(domain).await? {
         let Some(offer) = front.page(&url).await? else { continue };
-        let domain = domain.to_owned();
-        let page = NewPage { domain, url, kind: offer.kind, status: offer.status, price: offer.price };
         all += 1;
-        changed += usize::from(shops.pages().put(page).await?.changed());
+        changed += usize::from(shops.pages().put(offer.at(domain, url)).await?.changed());
     }
     Ok((all, changed))
 }

@@ -18,7 +18,7 @@ use larder::jiff::tz::TimeZone;
 use larder::jiff::{Timestamp, ToSpan};
 use larder_examples::Options;
 use larder_examples::source::tdnet::{Listed, Tdnet as Site};
-use larder_examples::tdnet::{ExecutionStatus, NewDisclosure, NewExecution, NewExport, Tdnet};
+use larder_examples::tdnet::{ExecutionStatus, NewExecution, NewExport, Tdnet};
 use uuid::Uuid;
 
 /// Collects the disclosures of a day.
@@ -88,7 +88,7 @@ async fn collect(tdnet: &Tdnet, site: &Site, date: Date) -> Result<(), Box<dyn E
         if is_known(tdnet, entry, date).await? {
             known += 1;
         } else {
-            match tdnet.disclosures().create(disclosure(entry, now)).await {
+            match tdnet.disclosures().create(entry.disclosure(now)).await {
                 Ok(_) => update = update.add_success_count(1),
                 Err(larder::Error::Invalid(invalid)) => {
                     update = update.add_failed_count(1);
@@ -131,20 +131,6 @@ async fn is_known(tdnet: &Tdnet, entry: &Listed, date: Date) -> Result<bool, Box
     let (start, end) = (midnight(date)?, midnight(date.checked_add(1.day())?)?);
     let of_day = tdnet.disclosures().by_company(&*entry.company_code).between(start, end).all().await?;
     Ok(of_day.iter().any(|known| (known.disclosed_at, &known.title) == (entry.disclosed_at, &entry.title)))
-}
-
-fn disclosure(entry: &Listed, now: Timestamp) -> NewDisclosure {
-    NewDisclosure {
-        seq: None,
-        company_code: entry.company_code.clone(),
-        company_name: entry.company_name.clone(),
-        disclosure_type: entry.kind().to_owned(),
-        title: entry.title.clone(),
-        disclosed_at: entry.disclosed_at,
-        pdf_url: Some(entry.pdf_url.clone()),
-        pdf_s3_key: None,
-        downloaded_at: now,
-    }
 }
 
 /// An export: its link is a secret, and readers have it for a week.

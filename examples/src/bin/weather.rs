@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use larder::Fetched;
 use larder::jiff::Timestamp;
 use larder_examples::Options;
-use larder_examples::source::openweather::OpenWeather;
+use larder_examples::source::openweather::{OpenWeather, PLACES};
 use larder_examples::weather::{Forecast, WeatherSystem};
 
 /// Fetches the forecasts of twenty places.
@@ -33,29 +33,6 @@ struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     askers: usize,
 }
-
-const PLACES: [(f64, f64); 20] = [
-    (-22.7572, -49.9439),
-    (-23.5505, -46.6333),
-    (-22.9068, -43.1729),
-    (-19.9167, -43.9345),
-    (-15.7939, -47.8828),
-    (-12.9714, -38.5014),
-    (-8.0476, -34.877),
-    (-3.7319, -38.5267),
-    (-3.119, -60.0217),
-    (-1.4558, -48.5044),
-    (-30.0346, -51.2177),
-    (-25.4284, -49.2733),
-    (-27.5949, -48.5482),
-    (-16.6869, -49.2648),
-    (-20.4697, -54.6201),
-    (-15.601, -56.0974),
-    (-9.6498, -35.7089),
-    (-5.7945, -35.211),
-    (-20.3155, -40.3128),
-    (-10.9472, -37.0731),
-];
 
 const NOWHERE: (f64, f64) = (0.0, -30.0);
 

@@ -3,11 +3,11 @@
 //! What cannot be understood is left empty: a price that is no number is zero. The schema says what a good menu
 //! is, and keeps what is wrong with this one beside it.
 
-use larder::Number;
+use larder::{Number, Rest};
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, css, each, missing, text_in};
-use crate::lunch::{Lunch, Weekday};
+use crate::lunch::{Lunch, Metadata, NewMenu, Quality, Weekday};
 
 #[derive(Clone, Debug)]
 pub struct Restaurants(Web);
@@ -17,10 +17,38 @@ impl Restaurants {
         Ok(Self(Web::new(base)?))
     }
 
+    /// How many pages were asked for.
+    pub fn calls(&self) -> u64 {
+        self.0.calls()
+    }
+
+    /// How many of them were asked for again, because a restaurant was asked too often.
+    pub fn waits(&self) -> u64 {
+        self.0.waits()
+    }
+
     /// The menu of a week; `None` when the restaurant has no such page.
     pub async fn menu(&self, restaurant: &str, week: i64) -> Result<Option<Vec<Lunch>>, Error> {
         let path = format!("/{restaurant}/lunch?week={week}");
         self.0.read(&path, "UTF-8", |html| menu(html, restaurant, week)).await
+    }
+}
+
+/// The menu of a week as it is kept: how complete it is goes by the share of dishes that are described.
+pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Lunch>) -> NewMenu {
+    let described = lunches.iter().filter(|lunch| !lunch.description.is_empty()).count();
+    let completeness = described as f64 / lunches.len().max(1) as f64;
+    let metadata =
+        Metadata { version: "1.0".to_owned(), source: format!("{restaurant}-page"), rest: Rest::new() };
+    NewMenu {
+        restaurant: restaurant.to_owned(),
+        year,
+        week,
+        lunches,
+        metadata: Some(metadata),
+        validation_errors: None,
+        data_quality: Some(Quality { completeness, accuracy: 1.0 }),
+        last_updated: None,
     }
 }
 

@@ -1,6 +1,6 @@
-//! netkeiba: the races of a day, race cards, and horses with their parents. HTML in EUC-JP.
+//! netkeiba: the races of a day, race cards, horses with their parents, and jockeys. HTML in EUC-JP.
 //!
-//! Races are on `race.netkeiba.com`, horses on `db.netkeiba.com`.
+//! Races are on `race.netkeiba.com`, horses and jockeys on `db.netkeiba.com`.
 
 use larder::Rest;
 use larder::jiff::civil::Date;
@@ -8,7 +8,9 @@ use larder::serde_json::{Value, json};
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, each, id_in, missing, text, text_in};
-use crate::keiba::{NewHorse, NewHorseParents, NewHorseResults, Parents, PastResults, RaceCard, RaceRef};
+use crate::keiba::{
+    JockeyStats, NewHorse, NewHorseParents, NewHorseResults, Parents, PastResults, RaceCard, RaceRef,
+};
 
 const CHARSET: &str = "EUC-JP";
 
@@ -28,6 +30,11 @@ impl Netkeiba {
         self.races.calls() + self.horses.calls()
     }
 
+    /// How many of them were asked for again, because the site was asked too often.
+    pub fn waits(&self) -> u64 {
+        self.races.waits() + self.horses.waits()
+    }
+
     /// The races of a day, at all tracks.
     pub async fn day(self, date: Date) -> Result<Option<Vec<RaceRef>>, Error> {
         let path = format!("/top/race_list_sub.html?kaisai_date={}", date.strftime("%Y%m%d"));
@@ -42,15 +49,20 @@ impl Netkeiba {
     /// A horse: two pages.
     pub async fn horse(self, id: String) -> Result<Option<NewHorse>, Error> {
         let (results, parents) = (format!("/horse/result/{id}/"), format!("/horse/ped/{id}/"));
-        let (results, parents) = tokio::try_join!(
+        let (results, parents) = tokio::join!(
             self.horses.read(&results, CHARSET, results_of),
             self.horses.read(&parents, CHARSET, parents_of),
-        )?;
-        let (Some(results), Some(parents)) = (results, parents) else { return Ok(None) };
+        );
+        let (Some(results), Some(parents)) = (results?, parents?) else { return Ok(None) };
         Ok(Some(NewHorse {
             results: Some(NewHorseResults { horse_id: id.clone(), data: results }),
             parents: Some(NewHorseParents { horse_id: id, data: parents }),
         }))
+    }
+
+    /// How often a jockey wins, and how often one is among the first three.
+    pub async fn jockey(self, id: String) -> Result<Option<JockeyStats>, Error> {
+        self.horses.read(&format!("/jockey/result/{id}/"), CHARSET, jockey).await
     }
 }
 
@@ -124,4 +136,18 @@ pub fn parents_of(html: &str) -> Result<Parents, String> {
     let sire = half(".blood_table td.b_ml[rowspan='16'] a")?;
     let dam = half(".blood_table td.b_fml[rowspan='16'] a")?;
     Ok(Parents { sire, dam, rest: Rest::new() })
+}
+
+/// Reads the rates of a jockey's whole career, which is the first row. What a column holds is in its head.
+pub fn jockey(html: &str) -> Result<JockeyStats, String> {
+    let page = Html::parse_document(html);
+    let heads = each(&page, ".race_table_01 thead th", |head| Ok(text(head)))?;
+    let cells = each(&page, ".race_table_01 tbody tr:first-child td", |cell| Ok(text(cell)))?;
+    let rate = |head: &str| {
+        let at =
+            heads.iter().position(|known| known == head).ok_or_else(|| format!("no column is `{head}`"))?;
+        let cell = cells.get(at).ok_or_else(|| format!("a row has {} cells", cells.len()))?;
+        cell.parse().map_err(|_| format!("`{cell}` is not a rate"))
+    };
+    Ok(JockeyStats { win_rate: rate("勝率")?, place_rate: rate("複勝率")?, rest: Rest::new() })
 }

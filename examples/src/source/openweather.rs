@@ -7,6 +7,30 @@ use serde::Deserialize;
 use super::{Error, Web};
 use crate::weather::Weather;
 
+/// Twenty cities of Brazil, by latitude and longitude.
+pub const PLACES: [(f64, f64); 20] = [
+    (-22.7572, -49.9439),
+    (-23.5505, -46.6333),
+    (-22.9068, -43.1729),
+    (-19.9167, -43.9345),
+    (-15.7939, -47.8828),
+    (-12.9714, -38.5014),
+    (-8.0476, -34.877),
+    (-3.7319, -38.5267),
+    (-3.119, -60.0217),
+    (-1.4558, -48.5044),
+    (-30.0346, -51.2177),
+    (-25.4284, -49.2733),
+    (-27.5949, -48.5482),
+    (-16.6869, -49.2648),
+    (-20.4697, -54.6201),
+    (-15.601, -56.0974),
+    (-9.6498, -35.7089),
+    (-5.7945, -35.211),
+    (-20.3155, -40.3128),
+    (-10.9472, -37.0731),
+];
+
 #[derive(Clone, Debug)]
 pub struct OpenWeather(Web);
 
@@ -18,6 +42,11 @@ impl OpenWeather {
     /// How many calls were made, and are to be paid.
     pub fn calls(&self) -> u64 {
         self.0.calls()
+    }
+
+    /// How many of them were made again, because there were too many.
+    pub fn waits(&self) -> u64 {
+        self.0.waits()
     }
 
     /// The forecast of a place that is nearest to a moment.

@@ -7,6 +7,7 @@ use larder::serde_json::Value;
 use scraper::Html;
 
 use super::{Error, Web, css};
+use crate::shops::NewPage;
 
 /// What a page offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,13 @@ pub struct Offer {
     pub price: Option<String>,
 }
 
+impl Offer {
+    /// The page as it is kept.
+    pub fn at(self, domain: &str, url: String) -> NewPage {
+        NewPage { domain: domain.to_owned(), url, kind: self.kind, status: self.status, price: self.price }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Shopfront(Web);
 
@@ -25,6 +33,16 @@ impl Shopfront {
     pub fn new(base: &str) -> Result<Self, Error> {
         let slash = if base.ends_with('/') { "" } else { "/" };
         Ok(Self(Web::new(&format!("{base}{slash}"))?))
+    }
+
+    /// How many pages were asked for.
+    pub fn calls(&self) -> u64 {
+        self.0.calls()
+    }
+
+    /// How many of them were asked for again, because a shop was asked too often.
+    pub fn waits(&self) -> u64 {
+        self.0.waits()
     }
 
     /// The pages that a shop has, by its sitemap; none without one.

@@ -6,6 +6,7 @@ use larder::jiff::tz::TimeZone;
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, css, each, missing, text_in};
+use crate::tdnet::NewDisclosure;
 
 /// A disclosure as the list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,21 @@ impl Listed {
         }
         "適時開示"
     }
+
+    /// The disclosure as it is kept.
+    pub fn disclosure(&self, now: Timestamp) -> NewDisclosure {
+        NewDisclosure {
+            seq: None,
+            company_code: self.company_code.clone(),
+            company_name: self.company_name.clone(),
+            disclosure_type: self.kind().to_owned(),
+            title: self.title.clone(),
+            disclosed_at: self.disclosed_at,
+            pdf_url: Some(self.pdf_url.clone()),
+            pdf_s3_key: None,
+            downloaded_at: now,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +54,16 @@ pub struct Tdnet {
 impl Tdnet {
     pub fn new(base: &str) -> Result<Self, Error> {
         Ok(Self { web: Web::new(base)?, base: base.to_owned() })
+    }
+
+    /// How many pages were asked for.
+    pub fn calls(&self) -> u64 {
+        self.web.calls()
+    }
+
+    /// How many of them were asked for again, because the site was asked too often.
+    pub fn waits(&self) -> u64 {
+        self.web.waits()
     }
 
     /// All disclosures of a day; none on a holiday.

@@ -12,8 +12,10 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use larder::Store;
-use larder::provision::{self, Applied, Event, Mark, Permissions, Plan, Watch};
+use larder::provision::{self, Applied, Desired, Event, Mark, Permissions, Plan, Watch};
+use tokio::runtime::Runtime;
 
+use super::doctor;
 use super::plan::{Target, runtime};
 use crate::terminal;
 
@@ -30,6 +32,9 @@ pub(crate) struct Apply {
     /// Destroy this, as named by the plan: TABLE, TABLE/INDEX or TABLE/pitr
     #[arg(long, value_name = "NAME")]
     allow_destroy: Vec<String>,
+    /// Then put a probe item into each table, read it and remove it, and say how long each took
+    #[arg(long)]
+    probe: bool,
 }
 
 impl Apply {
@@ -39,33 +44,46 @@ impl Apply {
         let runtime = runtime()?;
         let look = async {
             let store = Store::look(self.target.store()).await?;
-            provision::plan(&desired, &store).await
+            let plan = provision::plan(&desired, &store).await?;
+            Ok((store, plan))
         };
-        let plan = runtime.block_on(look).map_err(|error| self.target.advise(&error))?;
+        let (store, plan) = runtime.block_on(look).map_err(|error| self.target.advise(&error))?;
         terminal::print(&plan.to_string())?;
         check_words(&plan, &permissions)?;
         check_possible(&plan)?;
         let steps = plan.steps(&permissions).len();
         if steps == 0 && !plan.is_busy() {
             terminal::print(nothing_to_do(&plan))?;
-            return Ok(ExitCode::SUCCESS);
+            return self.probed(&runtime, &store, &desired);
         }
         if steps > 0 && !self.yes && !confirmed()? {
             terminal::print("Nothing was changed.\n")?;
             return Ok(ExitCode::FAILURE);
         }
+        // A directory has one user at a time.
+        drop(store);
         let applied = runtime.block_on(async {
-            let stop = watch_interrupts();
+            let stop = watch_interrupts("request");
             let mut progress = Progress::new(steps, stop);
             let store = Store::open(self.target.store()).await?;
             let applied = provision::apply(&plan, &store, &permissions, &mut progress).await;
             progress.bar.finish_and_clear();
-            applied
+            Ok((store, applied?))
         });
-        let applied = applied.map_err(|error| {
+        let (store, applied) = applied.map_err(|error| {
             format!("{}\nRun `larder apply` again to go on from there.", self.target.advise(&error))
         })?;
-        tell(&applied, &permissions)
+        match tell(&applied, &permissions)? {
+            true => self.probed(&runtime, &store, &desired),
+            false => Ok(ExitCode::FAILURE),
+        }
+    }
+
+    fn probed(&self, runtime: &Runtime, store: &Store, desired: &[Desired]) -> Result<ExitCode, String> {
+        if !self.probe || runtime.block_on(doctor::probe_all(store, desired))? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Ok(ExitCode::FAILURE)
     }
 }
 
@@ -116,7 +134,8 @@ fn confirmed() -> Result<bool, String> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-fn tell(applied: &Applied, permissions: &Permissions) -> Result<ExitCode, String> {
+/// Says what was done. True when nothing is left to do.
+fn tell(applied: &Applied, permissions: &Permissions) -> Result<bool, String> {
     let left = applied.after.steps(permissions);
     let left: Vec<_> = left
         .into_iter()
@@ -136,11 +155,11 @@ fn tell(applied: &Applied, permissions: &Permissions) -> Result<ExitCode, String
         text.push_str("Run `larder apply` again to go on.\n");
     }
     terminal::print(&text)?;
-    Ok(if left.is_empty() && !applied.stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(left.is_empty() && !applied.stopped)
 }
 
 /// True from the first signal on. The second ends the process.
-fn watch_interrupts() -> Arc<AtomicBool> {
+pub(super) fn watch_interrupts(unit: &'static str) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
     tokio::spawn(async move {
@@ -148,7 +167,7 @@ fn watch_interrupts() -> Arc<AtomicBool> {
             if told.swap(true, Ordering::Relaxed) {
                 process::exit(1);
             }
-            eprintln!("Stopping after the request under way; Ctrl-C again stops at once.");
+            eprintln!("Stopping after the {unit} under way; Ctrl-C again stops at once.");
         }
     });
     stop

@@ -6,7 +6,6 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use larder::{Entry, Invalidation, Shelf};
 use serde_json::json;
 
@@ -64,9 +63,7 @@ pub(super) fn remove(
         if !target.json {
             eprintln!("{plan}");
         }
-        // It shows itself on a terminal alone.
-        let style = ProgressStyle::with_template("{spinner} [{pos}/{len}] removed {elapsed}");
-        let bar = ProgressBar::new(plan.items()).with_style(style.expect("the template is right"));
+        let bar = terminal::progress(Some(plan.items()), "removed");
         let done = plan.run_with(|progress| bar.set_position(progress.removed)).await;
         bar.finish_and_clear();
         Ok((plan, Some(done?)))

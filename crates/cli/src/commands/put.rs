@@ -48,6 +48,10 @@ impl Put {
                 return Ok((shelf.create(fields).await?, true));
             }
             let put = shelf.put(fields).await?;
+            // Failing open is for programs that have something better to do than to keep it.
+            if let Some(error) = put.store_error() {
+                return Err(error.clone());
+            }
             let changed = put.changed();
             Ok((put.into_record(), changed))
         })?;

@@ -49,25 +49,7 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
-        let (index, given) = match self.asked.split_first() {
-            Some((index, given)) if !index.contains('=') => (Some(index.as_str()), given),
-            _ => (None, self.asked.as_slice()),
-        };
-        let access = access(&kind, index)?;
-        let known: Vec<&str> = access.arguments.iter().map(|argument| argument.name.as_str()).collect();
-        let mut partition = Fields::new();
-        for given in given {
-            let Given { name, text } = given.parse()?;
-            let argument = access.arguments.iter().find(|argument| argument.name == name);
-            let argument = argument.ok_or_else(|| {
-                format!("`{name}` does not name a partition here; {} does", known.join(" with "))
-            })?;
-            partition.insert(name, kind.value(&argument.kind, &argument.name, &text)?);
-        }
-        if let Some(missing) = known.iter().find(|name| !partition.contains_key(**name)) {
-            return Err(format!("`{missing}` is missing: a partition is named by {}", known.join(" and ")));
-        }
-        let sort = access.sort.as_ref().map_or(Type::String, |sort| sort.kind.clone());
+        let (index, partition, sort) = partition(&kind, &self.asked)?;
         let bound = |option: &str, text: &Option<String>| {
             text.as_ref().map(|text| kind.value(&sort, option, text)).transpose()
         };
@@ -113,6 +95,33 @@ impl Query {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The index that is asked, if not the table itself, the partition that is named by fields, and what its sort keys are.
+pub(super) fn partition<'a>(
+    kind: &Kind,
+    asked: &'a [String],
+) -> Result<(Option<&'a str>, Fields, Type), String> {
+    let (index, given) = match asked.split_first() {
+        Some((index, given)) if !index.contains('=') => (Some(index.as_str()), given),
+        _ => (None, asked),
+    };
+    let access = access(kind, index)?;
+    let known: Vec<&str> = access.arguments.iter().map(|argument| argument.name.as_str()).collect();
+    let mut partition = Fields::new();
+    for given in given {
+        let Given { name, text } = given.parse()?;
+        let argument = access.arguments.iter().find(|argument| argument.name == name);
+        let argument = argument.ok_or_else(|| {
+            format!("`{name}` does not name a partition here; {} does", known.join(" with "))
+        })?;
+        partition.insert(name, kind.value(&argument.kind, &argument.name, &text)?);
+    }
+    if let Some(missing) = known.iter().find(|name| !partition.contains_key(**name)) {
+        return Err(format!("`{missing}` is missing: a partition is named by {}", known.join(" and ")));
+    }
+    let sort = access.sort.as_ref().map_or(Type::String, |sort| sort.kind.clone());
+    Ok((index, partition, sort))
 }
 
 /// How an index, or the table itself, is asked.

@@ -40,6 +40,10 @@ pub(crate) struct Serve {
     /// How long an expired item stays, as in 30s or 2d; AWS takes up to a few days
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     ttl_delay: Duration,
+    /// A file with the key of an encrypted store, as 64 hexadecimal digits; a new store is encrypted with it.
+    /// `openssl rand -hex 32` makes one. The key itself can be in LARDER_KEY instead.
+    #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE", conflicts_with = "memory")]
+    key_file: Option<PathBuf>,
     /// Listen on an address other machines can reach, although anybody who reaches it may read and write
     #[arg(long)]
     allow_remote: bool,
@@ -60,7 +64,7 @@ impl Serve {
             .map_err(|error| format!("cannot start its threads: {error}"))?;
         runtime.block_on(async {
             let shutdown = shutdown_signal().map_err(|error| format!("cannot watch signals: {error}"))?;
-            let config = self.into_config();
+            let config = self.into_config()?;
             let store = config.store.clone();
             let server = Server::bind(config).await.map_err(|error| advise(&error))?;
             announce(server.address(), &store).map_err(|error| format!("cannot write to stdout: {error}"))?;
@@ -68,7 +72,7 @@ impl Serve {
         })
     }
 
-    fn into_config(self) -> Config {
+    fn into_config(self) -> Result<Config, String> {
         let store = if self.memory {
             StoreConfig::Memory
         } else {
@@ -78,13 +82,15 @@ impl Serve {
                     DurabilityWord::Immediate => Durability::Immediate,
                     DurabilityWord::Relaxed => Durability::Relaxed,
                 },
+                key: super::key(self.key_file.as_deref())?,
             }
         };
-        Config { address: self.dynamodb, allow_remote: self.allow_remote, store, ttl_delay: self.ttl_delay }
+        let (address, allow_remote, ttl_delay) = (self.dynamodb, self.allow_remote, self.ttl_delay);
+        Ok(Config { address, allow_remote, store, ttl_delay })
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let unclear = |cause: &dyn Display| format!("{cause}; give HOST:PORT, such as 127.0.0.1:8000");
     let mut found = text.to_socket_addrs().map_err(|error| unclear(&error))?;
     found.next().ok_or_else(|| unclear(&"no such host"))
@@ -106,7 +112,7 @@ fn announce(address: SocketAddr, store: &StoreConfig) -> io::Result<()> {
 }
 
 /// The error, its cause and the next step, in a sentence.
-fn advise(error: &Error) -> String {
+pub(super) fn advise(error: &Error) -> String {
     match error {
         Error::Remote { .. } => {
             format!("{error}: use a loopback address such as 127.0.0.1, or add --allow-remote")
@@ -130,7 +136,7 @@ fn raise_file_limit() {
 }
 
 /// Done at the first signal to stop. The second ends the process.
-fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
+pub(super) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -106,7 +106,8 @@ pub(crate) fn table(names: &[String], rows: Vec<Vec<String>>) -> String {
     text
 }
 
-fn cell(value: &Json) -> String {
+/// A value on one line, without what a terminal would obey.
+pub(crate) fn cell(value: &Json) -> String {
     let text = match value {
         Json::String(text) => text.clone(),
         value if *value == hidden() => "a secret".to_owned(),
@@ -116,7 +117,7 @@ fn cell(value: &Json) -> String {
 }
 
 /// Without characters that a terminal would obey.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() {

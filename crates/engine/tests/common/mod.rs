@@ -77,12 +77,14 @@ pub(crate) fn change_indexes(engine: &Engine, change: IndexChange) {
 }
 
 pub(crate) fn put(engine: &Engine, item: Item) -> Result<WriteOutput, Error> {
-    block_on(engine.put_item(PutItem { table: name("data"), item, options: WriteOptions::default() }))
+    block_on(engine.put_item(PutItem { table: name("data"), item, options: WriteOptions::default() }, NOW))
 }
 
 pub(crate) fn delete(engine: &Engine, key: Item) {
-    block_on(engine.delete_item(DeleteItem { table: name("data"), key, options: WriteOptions::default() }))
-        .unwrap();
+    block_on(
+        engine.delete_item(DeleteItem { table: name("data"), key, options: WriteOptions::default() }, NOW),
+    )
+    .unwrap();
 }
 
 pub(crate) fn get(engine: &Engine, key: Item) -> Option<Item> {

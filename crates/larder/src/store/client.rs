@@ -67,7 +67,10 @@ async fn answer(core: &Core, target: &str, body: &[u8]) -> Result<Vec<u8>, ApiEr
         Request::CreateTable(_)
         | Request::UpdateTable(_)
         | Request::DeleteTable(_)
-        | Request::UpdateTimeToLive(_) => true,
+        | Request::UpdateTimeToLive(_)
+        | Request::CreateBackup(_)
+        | Request::RestoreTableFromBackup(_)
+        | Request::RestoreTableToPointInTime(_) => true,
         _ => false,
     };
     let response = core.engine.execute(request, core.clock.now()).await?;

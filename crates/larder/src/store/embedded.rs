@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use larder_engine::ops::{
-    BillingMode, CreateTable, DeleteTable, DescribeTable, DescribeTimeToLive, EncryptionSpecification,
-    IndexChange, IndexStatus, KeyElement, KeyRole, ListTables, NewIndex, ProjectionKind,
-    ProjectionSpecification, Request, Response, StreamSpecification, TableStatus, TagResource, TimeToLive,
-    UpdateTable, UpdateTimeToLive,
+    BillingMode, CreateTable, DeleteTable, DescribeContinuousBackups, DescribeTable, DescribeTimeToLive,
+    EncryptionSpecification, IndexChange, IndexStatus, KeyElement, KeyRole, ListTables, NewIndex,
+    ProjectionKind, ProjectionSpecification, Request, Response, StreamSpecification, TableStatus,
+    TagResource, TimeToLive, UpdateContinuousBackups, UpdateTable, UpdateTimeToLive,
 };
 use larder_engine::{Engine, Error as EngineError};
 use larder_model::{
     ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, KeySchema, KeyType, Projection,
     StreamView, TableDefinition, TableName, Throughput,
 };
-use larder_storage::Options;
+use larder_storage::{Key, Options};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::items::{NOT_OF_ITEMS, tables};
@@ -40,21 +40,25 @@ impl Embedded {
     pub(super) async fn open(path: &Path, clock: Clock) -> Result<Self, Error> {
         let place = path.display().to_string();
         let path = path.to_owned();
-        let engine = blocking(move || Engine::open(&path, Options::default())).await.map_err(error)?;
-        Ok(Self::new(engine, clock, place).at_work())
+        let key = Key::from_env().map_err(|cause| error(cause.into()))?;
+        let options = Options { key, ..Options::default() };
+        let engine = blocking(move || Engine::open(&path, options)).await.map_err(error)?;
+        Ok(Self::new(engine, clock, place, key.is_some()).at_work())
     }
 
     pub(super) async fn memory(place: String, clock: Clock) -> Result<Self, Error> {
-        Ok(Self::new(blocking(Engine::memory).await.map_err(error)?, clock, place).at_work())
+        Ok(Self::new(blocking(Engine::memory).await.map_err(error)?, clock, place, false).at_work())
     }
 
-    fn new(engine: Engine, clock: Clock, place: String) -> Self {
-        let lacks = [
-            (Feature::PointInTimeRecovery, "the embedded store keeps no history yet"),
-            (Feature::Encryption, "the embedded store does not encrypt its files yet"),
-            (Feature::Streams, "the streams of the embedded store cannot be read yet"),
-        ];
-        let lacks = lacks.into_iter().map(|(feature, why)| (feature, why.to_owned())).collect();
+    /// What a directory would be that is not there yet.
+    pub(super) async fn empty(place: String, clock: Clock) -> Result<Self, Error> {
+        let key = Key::from_env().map_err(|cause| error(cause.into()))?;
+        Ok(Self::new(blocking(Engine::memory).await.map_err(error)?, clock, place, key.is_some()).at_work())
+    }
+
+    fn new(engine: Engine, clock: Clock, place: String, has_key: bool) -> Self {
+        let keyless = "the store has no key: name the file of one in LARDER_KEY_FILE when it is new";
+        let lacks = (!has_key).then(|| (Feature::Encryption, keyless.to_owned())).into_iter().collect();
         Self { core: Core::new(engine, clock), place, lacks }
     }
 
@@ -64,23 +68,22 @@ impl Embedded {
     }
 
     async fn item_operation(&self, request: Request) -> Result<Response, EngineError> {
-        let engine = &self.core.engine;
+        let (engine, now) = (&self.core.engine, self.core.clock.now());
         Ok(match request {
             Request::GetItem(request) => Response::GetItem(engine.get_item(&request)?),
-            Request::PutItem(request) => Response::PutItem(engine.put_item(request).await?),
-            Request::UpdateItem(request) => Response::UpdateItem(engine.update_item(request).await?),
-            Request::DeleteItem(request) => Response::DeleteItem(engine.delete_item(request).await?),
+            Request::PutItem(request) => Response::PutItem(engine.put_item(request, now).await?),
+            Request::UpdateItem(request) => Response::UpdateItem(engine.update_item(request, now).await?),
+            Request::DeleteItem(request) => Response::DeleteItem(engine.delete_item(request, now).await?),
             Request::Query(request) => Response::Query(engine.query(&request)?),
             Request::Scan(request) => Response::Scan(engine.scan(&request)?),
             Request::BatchGetItem(request) => Response::BatchGetItem(engine.batch_get_item(request)?),
             Request::BatchWriteItem(request) => {
-                Response::BatchWriteItem(engine.batch_write_item(request).await?)
+                Response::BatchWriteItem(engine.batch_write_item(request, now).await?)
             }
             Request::TransactGetItems(request) => {
                 Response::TransactGetItems(engine.transact_get_items(&request)?)
             }
             Request::TransactWriteItems(request) => {
-                let now = self.core.clock.now();
                 Response::TransactWriteItems(engine.transact_write_items(request, now).await?)
             }
             _ => return Err(EngineError::Api(ApiError::UnknownOperation(NOT_OF_ITEMS.to_owned()))),
@@ -159,6 +162,9 @@ impl Backend for Embedded {
             TimeToLive::Enabled(attribute) => Some(attribute),
             TimeToLive::Disabled => None,
         };
+        let request = DescribeContinuousBackups { table: table.clone() };
+        let backups = self.core.engine.describe_continuous_backups(&request, self.core.clock.now());
+        let pitr_days = backups.map_err(error)?.recovery.map(|recovery| u32::from(recovery.days));
         let definition = (*description.definition).clone();
         let building = definition.indexes.iter().zip(&description.indexes).find_map(|(index, described)| {
             let removing = match described.status {
@@ -174,7 +180,7 @@ impl Backend for Embedded {
             TableStatus::Updating => Some(Busy::Updating),
             TableStatus::Deleting => Some(Busy::Deleting),
         });
-        Ok(Some(Deployed { definition, busy, ttl_attribute, pitr_days: None }))
+        Ok(Some(Deployed { definition, busy, ttl_attribute, pitr_days }))
     }
 
     async fn create_table(&self, definition: &TableDefinition) -> Result<(), Error> {
@@ -194,8 +200,13 @@ impl Backend for Embedded {
             billing_mode: Some(billing_mode),
             throughput,
             on_demand_limits: definition.on_demand_limits,
-            stream: None,
-            encryption: None,
+            stream: definition.stream.map(|view| stream(Some(view))),
+            encryption: match &definition.encryption {
+                Some(wanted) if !self.lacks.contains_key(&Feature::Encryption) => {
+                    Some(encryption(Some(wanted)))
+                }
+                _ => None,
+            },
             class: definition.class,
             deletion_protection: Some(definition.deletion_protection),
             tags: definition.tags.clone().into_iter().collect(),
@@ -236,9 +247,18 @@ impl Backend for Embedded {
                 self.core.engine.update_time_to_live(request).await.map_err(error)?;
                 return self.core.work().await.map_err(error);
             }
-            TableChange::PointInTimeRecovery { .. } => {
-                let why = self.lacks.get(&Feature::PointInTimeRecovery).cloned();
-                return Err(Error::Unsupported(why.unwrap_or_default()));
+            TableChange::PointInTimeRecovery { days } => {
+                let enabled = days.is_some();
+                let days = days.and_then(|days| u8::try_from(days).ok());
+                let request = UpdateContinuousBackups { table, enabled, days };
+                let now = self.core.clock.now();
+                return self
+                    .core
+                    .engine
+                    .update_continuous_backups(request, now)
+                    .await
+                    .map(drop)
+                    .map_err(error);
             }
             TableChange::Tag(tags) => {
                 let tags = tags.clone().into_iter().collect();
@@ -249,7 +269,8 @@ impl Backend for Embedded {
     }
 
     async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
-        self.core.engine.delete_table(DeleteTable { table: table.clone() }).await.map_err(error)?;
+        let (request, now) = (DeleteTable { table: table.clone() }, self.core.clock.now());
+        self.core.engine.delete_table(request, now).await.map_err(error)?;
         self.core.work().await.map_err(error)
     }
 
@@ -269,6 +290,10 @@ impl Backend for Embedded {
 
     fn is_embedded(&self) -> bool {
         true
+    }
+
+    fn engine(&self) -> Option<&Engine> {
+        Some(&self.core.engine)
     }
 
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
@@ -442,22 +467,13 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn an_index_left_half_filled_by_a_crash_is_busy_until_somebody_pauses() {
-        let directory = tempfile::tempdir().unwrap();
-        let key = |name: &str| KeySchema {
-            partition: vec![KeyAttribute { name: name.to_owned(), kind: KeyType::S }],
-            sort: Vec::new(),
-        };
-        let index = IndexDefinition {
-            name: IndexName::new("by_owner").unwrap(),
-            kind: IndexKind::Global,
-            key: key("owner"),
-            projection: Projection::All,
-            throughput: Throughput::default(),
-            on_demand_limits: None,
-        };
-        let definition = TableDefinition {
+    fn key(name: &str) -> KeySchema {
+        let attribute = KeyAttribute { name: name.to_owned(), kind: KeyType::S };
+        KeySchema { partition: vec![attribute], sort: Vec::new() }
+    }
+
+    fn carts() -> TableDefinition {
+        TableDefinition {
             name: TableName::new("carts").unwrap(),
             attributes: attributes(&key("id")),
             key: key("id"),
@@ -469,7 +485,31 @@ mod tests {
             class: None,
             deletion_protection: false,
             tags: Tags::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_table_has_its_stream_from_the_start() {
+        let store = Embedded::memory(String::new(), Clock::system()).await.unwrap();
+        let definition = TableDefinition { stream: Some(StreamView::OldImage), ..carts() };
+        store.create_table(&definition).await.unwrap();
+        let deployed = store.describe(&definition.name).await.unwrap().unwrap();
+        assert_eq!(deployed.definition.stream, Some(StreamView::OldImage));
+        assert!(!store.lacks().await.unwrap().contains_key(&Feature::Streams));
+    }
+
+    #[tokio::test]
+    async fn an_index_left_half_filled_by_a_crash_is_busy_until_somebody_pauses() {
+        let directory = tempfile::tempdir().unwrap();
+        let index = IndexDefinition {
+            name: IndexName::new("by_owner").unwrap(),
+            kind: IndexKind::Global,
+            key: key("owner"),
+            projection: Projection::All,
+            throughput: Throughput::default(),
+            on_demand_limits: None,
         };
+        let definition = carts();
         let store = Embedded::open(directory.path(), Clock::system()).await.unwrap();
         store.create_table(&definition).await.unwrap();
         let request = UpdateTable {
@@ -482,7 +522,7 @@ mod tests {
 
         // Nobody works for this one unasked.
         let engine = Engine::open(directory.path(), Options::default()).unwrap();
-        let store = Embedded::new(engine, Clock::system(), String::new());
+        let store = Embedded::new(engine, Clock::system(), String::new(), false);
         let busy = async || store.describe(&definition.name).await.unwrap().unwrap().busy;
         assert_eq!(busy().await, Some(Busy::Index { name: index.name.clone(), removing: false }));
         store.pause(0).await.unwrap();

@@ -184,6 +184,14 @@ pub(super) fn operation(request: &Request) -> &'static str {
         Request::TagResource(_) => "TagResource",
         Request::UntagResource(_) => "UntagResource",
         Request::ListTagsOfResource(_) => "ListTagsOfResource",
+        Request::UpdateContinuousBackups(_) => "UpdateContinuousBackups",
+        Request::DescribeContinuousBackups(_) => "DescribeContinuousBackups",
+        Request::RestoreTableToPointInTime(_) => "RestoreTableToPointInTime",
+        Request::CreateBackup(_) => "CreateBackup",
+        Request::DescribeBackup(_) => "DescribeBackup",
+        Request::ListBackups(_) => "ListBackups",
+        Request::DeleteBackup(_) => "DeleteBackup",
+        Request::RestoreTableFromBackup(_) => "RestoreTableFromBackup",
         Request::DescribeLimits => "DescribeLimits",
         Request::DescribeEndpoints => "DescribeEndpoints",
         Request::GetItem(_) => "GetItem",
@@ -196,6 +204,10 @@ pub(super) fn operation(request: &Request) -> &'static str {
         Request::BatchWriteItem(_) => "BatchWriteItem",
         Request::TransactGetItems(_) => "TransactGetItems",
         Request::TransactWriteItems(_) => "TransactWriteItems",
+        Request::ListStreams(_) => "ListStreams",
+        Request::DescribeStream(_) => "DescribeStream",
+        Request::GetShardIterator(_) => "GetShardIterator",
+        Request::GetRecords(_) => "GetRecords",
     }
 }
 

@@ -16,18 +16,16 @@
 #![allow(dead_code, unused_macros, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-use std::env;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use larder::store::Error;
 use larder::store::ops::{ReturnCapacity, TransactWriteItems};
 use larder::{Address, Store};
+use larder_local::DynamoDbLocal;
 use larder_server::{Server, StoreConfig};
 
 /// Makes a test on each store of each function that takes one.
@@ -88,12 +86,9 @@ fn run_each(test: &impl AsyncFn(Store), transactions: bool, local: bool) {
     if !local {
         return;
     }
-    let Some(local) = DynamoDbLocal::shared() else {
-        eprintln!("not run on DynamoDB Local: DYNAMODB_LOCAL_DIR does not name its directory");
-        return;
-    };
+    let Some(local) = shared_local() else { return };
     run(async {
-        on("DynamoDB Local", local.store()).await;
+        on("DynamoDB Local", store_on(&local)).await;
     });
 }
 
@@ -128,67 +123,29 @@ pub(crate) async fn knows_transactions(store: &Store) -> bool {
     !matches!(store.transact_write_items(nothing).await, Err(Error::Unsupported(_)))
 }
 
-/// A running DynamoDB Local, used by all tests that run at the time. Dropping the last ends it.
-pub(crate) struct DynamoDbLocal {
-    child: Child,
-    url: String,
+/// The DynamoDB Local that all tests of this process share. The last to drop it ends it.
+fn shared_local() -> Option<Arc<DynamoDbLocal>> {
+    static RUNNING: Mutex<Weak<DynamoDbLocal>> = Mutex::new(Weak::new());
+
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let local = match running.upgrade() {
+        Some(local) => local,
+        None => Arc::new(DynamoDbLocal::start()?),
+    };
+    *running = Arc::downgrade(&local);
+    Some(local)
 }
 
-impl DynamoDbLocal {
-    pub(crate) fn shared() -> Option<Arc<Self>> {
-        static RUNNING: Mutex<Weak<DynamoDbLocal>> = Mutex::new(Weak::new());
+/// An empty store: DynamoDB Local has a database for each access key.
+fn store_on(local: &DynamoDbLocal) -> Store {
+    static STORES: AtomicU32 = AtomicU32::new(0);
 
-        let directory = env::var("DYNAMODB_LOCAL_DIR").ok().filter(|path| !path.is_empty())?;
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(running.upgrade().unwrap_or_else(|| {
-            let local = Arc::new(Self::start(&directory));
-            *running = Arc::downgrade(&local);
-            local
-        }))
-    }
-
-    /// An empty store: DynamoDB Local has a database for each access key.
-    pub(crate) fn store(&self) -> Store {
-        static STORES: AtomicU32 = AtomicU32::new(0);
-
-        let key = format!("test{}", STORES.fetch_add(1, Ordering::Relaxed));
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("us-east-1"))
-            .credentials_provider(Credentials::new(key, "larder", None, None, "test"))
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .endpoint_url(&self.url);
-        Store::on_client(Client::from_conf(config.build()))
-    }
-
-    fn start(directory: &str) -> Self {
-        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-        let child = Command::new("java")
-            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.library.path=./DynamoDBLocal_lib"])
-            .args(["-jar", "DynamoDBLocal.jar", "-inMemory", "-port", &port.to_string()])
-            .current_dir(directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("Java is installed");
-        let local = Self { child, url: format!("http://127.0.0.1:{port}") };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "waited in vain for DynamoDB Local");
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "another process is asked; it sends no event to wait for"
-            )]
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        local
-    }
-}
-
-impl Drop for DynamoDbLocal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    let key = format!("test{}", STORES.fetch_add(1, Ordering::Relaxed));
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new(key, "larder", None, None, "test"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(&local.url);
+    Store::on_client(Client::from_conf(config.build()))
 }

@@ -381,7 +381,7 @@ struct Projected {
     names: Option<Vec<String>>,
 }
 
-fn indexes(reader: &mut Reader<'_>, class: &str) -> Read<Option<Vec<Index>>> {
+pub(super) fn indexes(reader: &mut Reader<'_>, class: &str) -> Read<Option<Vec<Index>>> {
     let mut found = Vec::new();
     let present = shape::list(reader, |reader| {
         let mut index = Index::default();
@@ -425,7 +425,7 @@ impl Index {
         }
     }
 
-    fn check_local(&self, constraints: &mut Constraints, path: &str) {
+    pub(super) fn check_local(&self, constraints: &mut Constraints, path: &str) {
         self.check_name(constraints, path);
         self.check_key(constraints, path, 2);
         self.check_projection(constraints, path);

@@ -37,6 +37,7 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &TableDescription) {
         put_indexes(answer, table, IndexKind::Local);
         put_indexes(answer, table, IndexKind::Global);
         put_stream(answer, table);
+        put_restore(answer, table);
         put_encryption(answer, definition);
         if let Some(class) = definition.class {
             answer.object("TableClassSummary", |summary| {
@@ -50,7 +51,7 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &TableDescription) {
     });
 }
 
-fn put_key_schema(answer: &mut Object<'_>, key: &KeySchema) {
+pub(super) fn put_key_schema(answer: &mut Object<'_>, key: &KeySchema) {
     let partition = key.partition.iter().map(|attribute| (attribute, "HASH"));
     let elements = partition.chain(key.sort.iter().map(|attribute| (attribute, "RANGE")));
     list(answer.member("KeySchema"), elements, |out, (attribute, role)| {
@@ -61,7 +62,7 @@ fn put_key_schema(answer: &mut Object<'_>, key: &KeySchema) {
     });
 }
 
-fn provisioned(billing: Billing) -> Option<Throughput> {
+pub(super) fn provisioned(billing: Billing) -> Option<Throughput> {
     match billing {
         Billing::Provisioned(throughput) => Some(throughput),
         Billing::OnDemand => None,
@@ -135,7 +136,7 @@ fn put_index(out: &mut Vec<u8>, table: &TableDescription, index: &IndexDefinitio
     });
 }
 
-fn put_projection(answer: &mut Object<'_>, projection: &Projection) {
+pub(super) fn put_projection(answer: &mut Object<'_>, projection: &Projection) {
     answer.object("Projection", |answer| match projection {
         Projection::All => answer.string("ProjectionType", "ALL"),
         Projection::KeysOnly => answer.string("ProjectionType", "KEYS_ONLY"),
@@ -147,20 +148,34 @@ fn put_projection(answer: &mut Object<'_>, projection: &Projection) {
 }
 
 fn put_stream(answer: &mut Object<'_>, table: &TableDescription) {
-    if let Some(view) = table.definition.stream {
-        answer.object("StreamSpecification", |stream| {
-            stream.boolean("StreamEnabled", true);
-            stream.string("StreamViewType", stream_view(view));
-        });
-    }
+    put_stream_specification(answer, "StreamSpecification", &table.definition);
     if let Some(since) = table.stream_label {
-        let label = label(since);
-        answer.string("LatestStreamLabel", &label);
-        answer.string("LatestStreamArn", &Arn::stream(&table.definition.name, &label).to_string());
+        answer.string("LatestStreamLabel", &since.to_label());
+        answer.string("LatestStreamArn", &Arn::stream(&table.definition.name, since).to_string());
     }
 }
 
-fn put_encryption(answer: &mut Object<'_>, definition: &TableDefinition) {
+pub(super) fn put_stream_specification(answer: &mut Object<'_>, member: &str, definition: &TableDefinition) {
+    let Some(view) = definition.stream else { return };
+    answer.object(member, |stream| {
+        stream.boolean("StreamEnabled", true);
+        stream.string("StreamViewType", stream_view(view));
+    });
+}
+
+fn put_restore(answer: &mut Object<'_>, table: &TableDescription) {
+    let Some(restored) = &table.restored else { return };
+    answer.object("RestoreSummary", |summary| {
+        if let Some(backup) = &restored.backup_arn {
+            summary.string("SourceBackupArn", backup);
+        }
+        summary.string("SourceTableArn", &restored.table_arn);
+        put_time(summary, "RestoreDateTime", Some(restored.at));
+        summary.boolean("RestoreInProgress", restored.in_progress);
+    });
+}
+
+pub(super) fn put_encryption(answer: &mut Object<'_>, definition: &TableDefinition) {
     let Some(encryption) = &definition.encryption else { return };
     answer.object("SSEDescription", |answer| {
         answer.string("Status", "ENABLED");
@@ -177,7 +192,7 @@ fn put_encryption(answer: &mut Object<'_>, definition: &TableDefinition) {
     });
 }
 
-fn put_on_demand_limits(answer: &mut Object<'_>, limits: Option<Throughput>) {
+pub(super) fn put_on_demand_limits(answer: &mut Object<'_>, limits: Option<Throughput>) {
     let Some(limits) = limits else { return };
     answer.object("OnDemandThroughput", |answer| {
         answer.integer("MaxReadRequestUnits", limits.read);
@@ -194,7 +209,7 @@ fn put_warm_throughput(answer: &mut Object<'_>, throughput: Option<Throughput>, 
     });
 }
 
-fn put_time(answer: &mut Object<'_>, name: &str, time: Option<UnixTime>) {
+pub(super) fn put_time(answer: &mut Object<'_>, name: &str, time: Option<UnixTime>) {
     let Some(time) = time else { return };
     let (seconds, millis) = (time.millis().div_euclid(1000), time.millis().rem_euclid(1000));
     answer.member(name).extend_from_slice(format!("{seconds}.{millis:03}").as_bytes());
@@ -225,7 +240,7 @@ fn table_class(class: TableClass) -> &'static str {
     }
 }
 
-fn stream_view(view: StreamView) -> &'static str {
+pub(super) fn stream_view(view: StreamView) -> &'static str {
     match view {
         StreamView::KeysOnly => "KEYS_ONLY",
         StreamView::NewImage => "NEW_IMAGE",
@@ -234,31 +249,9 @@ fn stream_view(view: StreamView) -> &'static str {
     }
 }
 
-fn uuid(id: [u8; 16]) -> String {
+pub(super) fn uuid(id: [u8; 16]) -> String {
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
-}
-
-/// A moment as it names a stream: `2026-10-09T12:34:56.789`.
-fn label(time: UnixTime) -> String {
-    let (days, second) = (time.seconds().div_euclid(86_400), time.seconds().rem_euclid(86_400));
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let millis = time.millis().rem_euclid(1000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}")
-}
-
-/// The Gregorian date of a day counted from 1970-01-01. Years are counted from March, so that a leap day ends
-/// one.
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + next, month, day)
 }
 
 #[cfg(test)]
@@ -302,6 +295,7 @@ mod tests {
             decreases_today: 0,
             stream_label: None,
             class_changed: None,
+            restored: None,
         }
     }
 
@@ -345,18 +339,6 @@ mod tests {
             &full,
             r#"{"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"TableName":"lunch","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"TableStatus":"ACTIVE","CreationDateTime":1700000000.050,"ProvisionedThroughput":{"NumberOfDecreasesToday":0,"ReadCapacityUnits":0,"WriteCapacityUnits":0},"TableSizeBytes":30,"ItemCount":2,"TableArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch","TableId":"07070707-0707-0707-0707-070707070707","BillingModeSummary":{"BillingMode":"PAY_PER_REQUEST","LastUpdateToPayPerRequestDateTime":1700000000.000},"LocalSecondaryIndexes":[{"IndexName":"by_day","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"day","KeyType":"RANGE"}],"Projection":{"ProjectionType":"KEYS_ONLY"},"IndexSizeBytes":10,"ItemCount":1,"IndexArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/index/by_day"}],"GlobalSecondaryIndexes":[{"IndexName":"by_shop","KeySchema":[{"AttributeName":"shop","KeyType":"HASH"}],"Projection":{"ProjectionType":"INCLUDE","NonKeyAttributes":["a"]},"IndexStatus":"CREATING","Backfilling":true,"ProvisionedThroughput":{"NumberOfDecreasesToday":0,"ReadCapacityUnits":0,"WriteCapacityUnits":0},"IndexSizeBytes":10,"ItemCount":1,"IndexArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/index/by_shop","WarmThroughput":{"ReadUnitsPerSecond":12000,"WriteUnitsPerSecond":4000,"Status":"CREATING"}}],"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"},"LatestStreamLabel":"2023-11-14T22:13:20.000","LatestStreamArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/stream/2023-11-14T22:13:20.000","SSEDescription":{"Status":"ENABLED","SSEType":"KMS","KMSMasterKeyArn":"arn:aws:kms:us-east-1:000000000000:key/k"},"TableClassSummary":{"TableClass":"STANDARD"},"DeletionProtectionEnabled":false,"OnDemandThroughput":{"MaxReadRequestUnits":10,"MaxWriteRequestUnits":-1},"WarmThroughput":{"ReadUnitsPerSecond":12000,"WriteUnitsPerSecond":4000,"Status":"ACTIVE"}}"#,
         );
-    }
-
-    #[test]
-    fn a_stream_is_named_by_its_moment() {
-        for (millis, expected) in [
-            (0, "1970-01-01T00:00:00.000"),
-            (951_782_400_000, "2000-02-29T00:00:00.000"),
-            (1_709_251_199_999, "2024-02-29T23:59:59.999"),
-            (1_798_761_600_001, "2027-01-01T00:00:00.001"),
-        ] {
-            assert_eq!(label(UnixTime::from_millis(millis)), expected);
-        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use larder_engine::ops::{Request, TimeToLive, UpdateTimeToLive};
 
 use crate::constraints::{Constraints, described_table};
-use crate::json::{Reader, object};
+use crate::json::{Object, Reader, object};
 use crate::members::request;
 use crate::refusal::Read;
 use crate::shape;
@@ -59,13 +59,15 @@ pub(super) fn encode_update(out: &mut Vec<u8>, set: &UpdateTimeToLive) {
 }
 
 pub(super) fn encode(out: &mut Vec<u8>, state: &TimeToLive) {
-    object(out, |answer| {
-        answer.object("TimeToLiveDescription", |description| match state {
-            TimeToLive::Enabled(attribute) => {
-                description.string("AttributeName", attribute);
-                description.string("TimeToLiveStatus", "ENABLED");
-            }
-            TimeToLive::Disabled => description.string("TimeToLiveStatus", "DISABLED"),
-        });
+    object(out, |answer| put_time_to_live(answer, state));
+}
+
+pub(super) fn put_time_to_live(answer: &mut Object<'_>, state: &TimeToLive) {
+    answer.object("TimeToLiveDescription", |description| match state {
+        TimeToLive::Enabled(attribute) => {
+            description.string("AttributeName", attribute);
+            description.string("TimeToLiveStatus", "ENABLED");
+        }
+        TimeToLive::Disabled => description.string("TimeToLiveStatus", "DISABLED"),
     });
 }

@@ -1,0 +1,95 @@
+//! Keiba: visitors look up a day's races, and then horses and jockeys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use larder::jiff::civil::Date;
+use larder::jiff::tz::{self, TimeZone};
+use larder::{Environment, Store};
+use larder_examples::keiba::Keiba;
+use larder_examples::origin::{Manners, Origin};
+use larder_examples::source::netkeiba::Netkeiba;
+use tokio::task::JoinSet;
+
+use super::Fault;
+use super::world::{Part, Tally, World, see_out, stateless};
+
+pub(super) const NAME: &str = "keiba";
+const MANNERS: Manners = Manners {
+    delay: Duration::from_millis(80),
+    spread: Duration::from_millis(120),
+    error_rate: 0.03,
+    per_second: Some(30),
+};
+const VISIT_EVERY: Duration = Duration::from_millis(120);
+const VISITORS_MAX: usize = 64;
+
+#[derive(Clone, Debug)]
+pub(super) struct Visitors {
+    keiba: Keiba,
+    site: Netkeiba,
+    tally: Arc<Tally>,
+}
+
+pub(super) async fn open(store: &Store) -> Result<(Part, Visitors), Fault> {
+    let origin = Origin::start(MANNERS).await?;
+    origin.widen();
+    let site = Netkeiba::new(&origin.url(), &origin.url())?;
+    let keiba = Keiba::open_with(store.clone(), Environment::new()).await?;
+    let tally = Arc::<Tally>::default();
+    let counted = site.clone();
+    let part = Part {
+        name: NAME,
+        system: (*keiba).clone(),
+        origin,
+        tally: Some(Arc::clone(&tally)),
+        sent: Box::new(move || (counted.calls(), counted.waits())),
+        states: stateless,
+    };
+    Ok((part, Visitors { keiba, site, tally }))
+}
+
+impl Visitors {
+    pub(super) async fn run(self, world: World) {
+        let mut random = world.random(NAME);
+        let mut visits = JoinSet::new();
+        let mut day = None;
+        while world.pause(VISIT_EVERY).await {
+            see_out(&mut visits);
+            let today = self.keiba.now().to_zoned(TimeZone::fixed(tz::offset(9))).date();
+            if day.replace(today).is_some_and(|before| before != today) {
+                world.tell(NAME, format!("{today} has begun in Tokyo: its races are read"));
+            }
+            if visits.len() < VISITORS_MAX {
+                visits.spawn(self.clone().visit(today, random.fork()));
+            }
+        }
+        visits.join_all().await;
+    }
+
+    /// A race of the day, two of its horses, and who rides the first of them.
+    async fn visit(self, date: Date, mut random: Rng) -> Option<()> {
+        let (keiba, tally) = (&self.keiba, &self.tally);
+        let (site, call) = (self.site.clone(), tally.call());
+        let load = call.around(move |date| site.clone().day(date));
+        let day = call.ended(keiba.race_days().fetch(date, load).await)?;
+
+        // The later races of a day are the popular ones.
+        let at = random.usize(..day.data.len()).max(random.usize(..day.data.len()));
+        let (site, call) = (self.site.clone(), tally.call());
+        let load = call.around(move |id| site.clone().race(id));
+        let race = call.ended(keiba.races().fetch(&*day.data[at].race_id, load).await)?;
+
+        let first = random.usize(..race.data.horses.len());
+        for runner in race.data.horses.iter().cycle().skip(first).take(2) {
+            let (site, call) = (self.site.clone(), tally.call());
+            let load = call.around(move |id| site.clone().horse(id));
+            call.ended(keiba.horses().fetch(runner["horse_id"].as_str()?, load).await);
+        }
+        let (site, call) = (self.site.clone(), tally.call());
+        let load = call.around(move |id| site.clone().jockey(id));
+        call.ended(keiba.jockeys().fetch(race.data.horses[first]["jockey_id"].as_str()?, load).await);
+        Some(())
+    }
+}

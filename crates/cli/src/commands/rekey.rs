@@ -1,0 +1,35 @@
+//! `larder rekey`: an encrypted store under another master key.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use larder_storage::{Key, rekey};
+
+/// Put an encrypted store under another key.
+///
+/// What the store holds is not written again: its data key is wrapped by the new key. Nobody may have the store open.
+/// Keep the old key as long as backups of the directory exist that need it.
+#[derive(Debug, Args)]
+pub(crate) struct Rekey {
+    /// Where the store is
+    #[arg(long, value_name = "DIR", default_value = "larder-data")]
+    data: PathBuf,
+    /// A file with the key it has; the key itself can be in LARDER_KEY instead
+    #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE")]
+    key_file: Option<PathBuf>,
+    /// A file with the key it gets, as 64 hexadecimal digits; `openssl rand -hex 32` makes one
+    #[arg(long, value_name = "FILE")]
+    new_key_file: PathBuf,
+}
+
+impl Rekey {
+    pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let old = super::key(self.key_file.as_deref())?
+            .ok_or("no key was given: name the file of the present one with --key-file")?;
+        let new = Key::from_file(&self.new_key_file).map_err(|error| error.to_string())?;
+        rekey(&self.data, old, new).map_err(|error| format!("{}: {error}", self.data.display()))?;
+        println!("{} is under the key in {} now", self.data.display(), self.new_key_file.display());
+        Ok(ExitCode::SUCCESS)
+    }
+}

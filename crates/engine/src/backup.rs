@@ -1,0 +1,232 @@
+//! Backups: tables as they were when somebody asked, and deleted tables that can be had back.
+//!
+//! A backup's items are kept like a table's, under a number of their own, and without indexes. `copy.rs` makes
+//! them while writers of the table go on. A table that is deleted while point-in-time recovery is on leaves a
+//! backup behind: it takes over the items where they are, and goes after 35 days.
+//!
+//! Promises:
+//! - A backup is the table at one moment: every change answered before it was asked for, none made after the
+//!   answer, no half of a transaction.
+//! - A backup that is being made or restored cannot be deleted.
+
+use std::sync::Arc;
+
+use larder_model::{ApiError, Arn, TableName, UnixTime};
+use larder_storage::Batch;
+
+use crate::catalog::{Backup, Catalog, Restored, Table};
+use crate::copy::{Copy, Moment};
+use crate::layout::{self, TableId, TreeId};
+use crate::ops::{
+    BackupDescription, BackupKind, BackupStatus, CreateBackup, DeleteBackup, DescribeBackup, ListBackups,
+    ListBackupsOutput, RestoreTableFromBackup, TableDescription, TimeToLive,
+};
+use crate::{Engine, Error, item_bytes, record, restore};
+
+/// Backups in one answer of ListBackups.
+const LIST_BACKUPS_MAX: usize = 100;
+/// How long a deleted table can be had back.
+const DELETED_TABLE_MILLIS: i64 = 35 * 24 * 60 * 60 * 1000;
+
+impl Backup {
+    fn new(table: &Arc<Table>, name: String, id: TableId, created: UnixTime, copy: Option<Copy>) -> Self {
+        let copied =
+            Restored { copy, table_arn: Arn::table(table.name()).to_string(), backup_arn: None, at: created };
+        let items = Table {
+            id,
+            trees: Vec::new(),
+            expiry: None,
+            recovery: None,
+            copies: Vec::new(),
+            restored: copy.map(|_| copied),
+            ..(**table).clone()
+        };
+        Self {
+            // Unlike a table's, these two together are never given out again.
+            id: format!("{:014}-{:08x}", created.millis(), id.0),
+            name,
+            created,
+            expires: None,
+            table: table.clone(),
+            items: Arc::new(items),
+        }
+    }
+
+    /// The backup that a table leaves behind. It owns the table's items from now on.
+    pub(crate) fn of_deleted(table: &Arc<Table>, now: UnixTime) -> Self {
+        let name = format!("{}$DeletedTableBackup", table.name());
+        let expires = UnixTime::from_millis(now.millis().saturating_add(DELETED_TABLE_MILLIS));
+        Self { expires: Some(expires), ..Self::new(table, name, table.id, now, None) }
+    }
+
+    fn arn(&self) -> String {
+        Arn::backup(self.table.name(), &self.id).to_string()
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.items.is_being_copied() || !self.items.copies.is_empty()
+    }
+
+    fn kind(&self) -> BackupKind {
+        if self.expires.is_some() { BackupKind::System } else { BackupKind::User }
+    }
+}
+
+impl Engine {
+    pub async fn create_backup(
+        &self,
+        request: CreateBackup,
+        now: UnixTime,
+    ) -> Result<BackupDescription, Error> {
+        let ((), ticket, description) = self.change_catalog(|catalog, batch| {
+            let name = &request.table;
+            let table = catalog.find(name).ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
+            if table.is_being_copied() {
+                return Err(ApiError::TableInUse(name.clone()).into());
+            }
+            let moment = self.mark(now);
+            let id = self.next_table_id(batch);
+            let copy = Copy { source: table.id, moment: Moment::Time(moment) };
+            let backup = Backup::new(&table, request.name, id, moment, Some(copy));
+            let description = self.describe_kept(&backup)?;
+            put_backup(batch, &backup);
+            catalog.insert_backup(Arc::new(backup));
+            // From now on the table is logged, so that what changes can be undone in the backup.
+            catalog.change(batch, table.id, |table| table.copies.push(id));
+            Ok(((), description))
+        })?;
+        ticket.await?;
+        self.wake_worker();
+        Ok(description)
+    }
+
+    pub fn describe_backup(&self, request: &DescribeBackup) -> Result<BackupDescription, Error> {
+        let backup = find(&*self.catalog()?, &request.arn)?;
+        self.describe_kept(&backup)
+    }
+
+    pub fn list_backups(&self, request: &ListBackups) -> Result<ListBackupsOutput, Error> {
+        let limit = request.limit.unwrap_or(LIST_BACKUPS_MAX).min(LIST_BACKUPS_MAX);
+        let start = request.start.as_deref().map(id_of);
+        let catalog = self.catalog()?;
+        let of_table = |name: &TableName| request.table.as_ref().is_none_or(|asked| asked == name);
+        let mut found = catalog.backups_after(start).filter(|backup| {
+            request.kinds.contains(&backup.kind())
+                && of_table(backup.table.name())
+                && request.from.is_none_or(|from| backup.created >= from)
+                && request.before.is_none_or(|before| backup.created < before)
+        });
+        let backups = found
+            .by_ref()
+            .take(limit)
+            .map(|backup| self.describe_kept(backup))
+            .collect::<Result<Vec<_>, _>>()?;
+        let last = found.next().and(backups.last().map(|backup| backup.arn.clone()));
+        Ok(ListBackupsOutput { backups, last })
+    }
+
+    pub async fn delete_backup(&self, request: DeleteBackup) -> Result<BackupDescription, Error> {
+        let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
+            let backup = find(catalog, &request.arn)?;
+            if backup.is_in_use() {
+                return Err(ApiError::BackupInUse(request.arn).into());
+            }
+            let description = self.describe_kept(&backup)?;
+            remove(catalog, batch, &backup);
+            Ok(((), description))
+        })?;
+        ticket.await?;
+        self.wake_worker();
+        description.status = BackupStatus::Deleted;
+        Ok(description)
+    }
+
+    pub async fn restore_table_from_backup(
+        &self,
+        request: RestoreTableFromBackup,
+        now: UnixTime,
+    ) -> Result<TableDescription, Error> {
+        let ((), ticket, description) = self.change_catalog(|catalog, batch| {
+            let backup = find(catalog, &request.backup)?;
+            if backup.items.is_being_copied() {
+                return Err(ApiError::BackupInUse(request.backup).into());
+            }
+            restore::check_target(catalog, &request.target)?;
+            let table = &backup.table;
+            let definition = restore::definition(&table.definition, &request.target, &request.overrides)?;
+            let restored = Restored {
+                copy: Some(Copy { source: backup.items.id, moment: Moment::Now }),
+                table_arn: Arn::table(table.name()).to_string(),
+                backup_arn: Some(request.backup),
+                at: backup.created,
+            };
+            let made = self.add_restored(catalog, batch, backup.items.id, definition, restored, now)?;
+            Ok(((), made))
+        })?;
+        ticket.await?;
+        self.wake_worker();
+        Ok(description)
+    }
+
+    /// Removes backups of deleted tables whose time has come. True if there were any.
+    pub(crate) fn expire_backups(&self, now: UnixTime) -> Result<bool, Error> {
+        let is_due =
+            |backup: &Backup| backup.expires.is_some_and(|expires| expires <= now) && !backup.is_in_use();
+        if !self.catalog()?.backups_after(None).any(|backup| is_due(backup)) {
+            return Ok(false);
+        }
+        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
+            let due: Vec<_> = catalog.backups_after(None).filter(|backup| is_due(backup)).cloned().collect();
+            due.iter().for_each(|backup| remove(catalog, batch, backup));
+            Ok(((), ()))
+        })?;
+        ticket.wait()?;
+        self.wake_worker();
+        Ok(true)
+    }
+
+    fn describe_kept(&self, backup: &Backup) -> Result<BackupDescription, Error> {
+        let making = backup.items.is_being_copied();
+        // Until it is made, it is about to be as large as its table.
+        let counted = if making { &backup.table } else { &backup.items };
+        let [item_count, bytes] = self.counters(counted, TreeId::ITEMS)?;
+        let table = &*backup.table;
+        Ok(BackupDescription {
+            arn: backup.arn(),
+            name: backup.name.clone(),
+            kind: backup.kind(),
+            status: if making { BackupStatus::Creating } else { BackupStatus::Available },
+            created: backup.created,
+            expires: backup.expires,
+            item_count,
+            bytes,
+            table: table.definition.clone(),
+            table_id: table.history.uuid,
+            table_created: table.history.created,
+            time_to_live: table
+                .expiry
+                .as_ref()
+                .map_or(TimeToLive::Disabled, |expiry| TimeToLive::Enabled(expiry.attribute.clone())),
+        })
+    }
+}
+
+fn find(catalog: &Catalog, arn: &str) -> Result<Arc<Backup>, ApiError> {
+    let backup = catalog.backup(id_of(arn)).filter(|backup| backup.arn() == arn);
+    backup.cloned().ok_or_else(|| ApiError::BackupNotFound(arn.to_owned()))
+}
+
+/// What an ARN ends with.
+fn id_of(arn: &str) -> &str {
+    arn.rsplit_once('/').map_or(arn, |(_, id)| id)
+}
+
+fn remove(catalog: &mut Catalog, batch: &mut Batch, backup: &Backup) {
+    batch.delete(layout::backup(&backup.id));
+    batch.delete(layout::counters(backup.items.id, TreeId::ITEMS));
+    catalog.remove_backup(&backup.id);
+}
+
+pub(crate) fn put_backup(batch: &mut Batch, backup: &Backup) {
+    batch.put(layout::backup(&backup.id), item_bytes::encode(&record::write_backup(backup)));
+}

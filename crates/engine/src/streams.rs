@@ -1,0 +1,413 @@
+//! Streams: the change log as a client reads it.
+//!
+//! A stream is the part of a table's log that was written between two moments: when it was switched on, which is
+//! its label, and when it was switched off. It has one shard, open as long as the stream is. Its records can be
+//! read for 24 hours, and the stream itself for 24 hours after it was switched off; a table that is deleted
+//! leaves its record behind for that long.
+//!
+//! Everything is read from one snapshot, the table's record too. So a stream that is found closed has all its
+//! records in that snapshot, and an iterator ends only after the last of them.
+//!
+//! Promises:
+//! - A reader who goes from iterator to iterator gets every record once, in the order of their commits.
+//! - Iterators need no memory here: they survive a restart, and expire after 15 minutes.
+//! - Records that were lost to a reader's slowness are an error, not a gap.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_model::limits::{STREAM_PAGE_BYTES_MAX, STREAM_PAGE_RECORDS_MAX};
+use larder_model::{ApiError, Arn, Item, StreamView, UnixTime};
+use larder_storage::{Batch, Snapshot};
+
+use crate::catalog::{ClosedStream, History, Table};
+use crate::changes::{self, Entry, STREAM_SECONDS};
+use crate::layout::{self, TableId};
+use crate::ops::{
+    DescribeStream, GetRecords, GetRecordsOutput, GetShardIterator, ListStreams, ListStreamsOutput, Shard,
+    ShardIterator, ShardPosition, ShardStart, StreamDescription, StreamId, StreamRecord,
+};
+use crate::{Engine, Error, item_bytes, key_bytes, record};
+
+const LIST_STREAMS_MAX: usize = 100;
+const ITERATOR_LIFE: Duration = Duration::from_secs(15 * 60);
+/// Entries that one page looks at; those of no stream, or another, are passed over.
+const PAGE_ENTRIES: usize = 10_000;
+/// Streams of a table that are remembered after they were switched off.
+const CLOSED_STREAMS_MAX: usize = 100;
+
+impl Engine {
+    pub fn list_streams(&self, request: &ListStreams, now: UnixTime) -> Result<ListStreamsOutput, Error> {
+        let limit = request.limit.unwrap_or(LIST_STREAMS_MAX).min(LIST_STREAMS_MAX);
+        let snapshot = self.store.snapshot();
+        let mut found = BTreeSet::new();
+        for prefix in [layout::records(), layout::remnants()] {
+            for table in tables(&snapshot, &prefix)? {
+                let table = table?;
+                if request.table.as_ref().is_some_and(|name| name != table.name()) {
+                    continue;
+                }
+                let ids = streams(&table, now)
+                    .map(|stream| StreamId { table: table.name().clone(), label: stream.label });
+                found.extend(ids.filter(|id| request.start.as_ref().is_none_or(|start| id > start)));
+            }
+        }
+        let more = found.len() > limit;
+        let streams: Vec<StreamId> = found.into_iter().take(limit).collect();
+        let last = streams.last().cloned().filter(|_| more);
+        Ok(ListStreamsOutput { streams, last })
+    }
+
+    pub fn describe_stream(
+        &self,
+        request: &DescribeStream,
+        now: UnixTime,
+    ) -> Result<StreamDescription, Error> {
+        let snapshot = self.store.snapshot();
+        let stream = Stream::find(&snapshot, &request.stream, None, now)?;
+        let id = stream.shard_id();
+        let first = stream.first(&snapshot, 0, now)?.map_or(snapshot.next_number()?, |entry| entry.number);
+        let last = match stream.closed {
+            Some(closed) => Some(stream.last(&snapshot, closed)?.unwrap_or(first)),
+            None => None,
+        };
+        let shown = request.children_of.is_none() && request.start.as_ref().is_none_or(|start| id > *start);
+        Ok(StreamDescription {
+            stream: request.stream.clone(),
+            view: stream.view,
+            enabled: stream.closed.is_none(),
+            key: stream.table.definition.key.clone(),
+            shards: if shown { vec![Shard { id, first, last }] } else { Vec::new() },
+        })
+    }
+
+    pub fn get_shard_iterator(
+        &self,
+        request: &GetShardIterator,
+        now: UnixTime,
+    ) -> Result<ShardIterator, Error> {
+        let snapshot = self.store.snapshot();
+        let stream = Stream::find(&snapshot, &request.stream, None, now)?;
+        if request.shard != stream.shard_id() {
+            let message = format!(
+                "Requested resource not found: Shard: {} in Stream: {} not found",
+                request.shard,
+                arn(&request.stream)
+            );
+            return Err(ApiError::ResourceNotFound(message).into());
+        }
+        let position = match request.start {
+            ShardStart::TrimHorizon => ShardPosition::Oldest,
+            ShardStart::Latest => ShardPosition::From(snapshot.next_number()?),
+            ShardStart::At(number) => stream.position(&snapshot, number, number, now)?,
+            ShardStart::After(number) => stream.position(&snapshot, number, number.saturating_add(1), now)?,
+            ShardStart::AtTime(time) => stream.position_at(&snapshot, time, now)?,
+        };
+        Ok(ShardIterator {
+            stream: request.stream.clone(),
+            table_id: stream.table.id.0,
+            position,
+            issued: now,
+        })
+    }
+
+    pub fn get_records(&self, request: &GetRecords, now: UnixTime) -> Result<GetRecordsOutput, Error> {
+        let iterator = &request.iterator;
+        if iterator.issued.plus(ITERATOR_LIFE) < now {
+            return Err(ApiError::ExpiredIterator.into());
+        }
+        let limit = request.limit.unwrap_or(STREAM_PAGE_RECORDS_MAX).min(STREAM_PAGE_RECORDS_MAX);
+        let snapshot = self.store.snapshot();
+        let stream = Stream::find(&snapshot, &iterator.stream, Some(TableId(iterator.table_id)), now)?;
+        let from = match iterator.position {
+            ShardPosition::Oldest => stream.beginning(&snapshot, now)?,
+            ShardPosition::At(number) | ShardPosition::From(number) => number,
+        };
+        let mut entries = stream.entries(&snapshot, from)?.peekable();
+        if let ShardPosition::At(number) = iterator.position {
+            let there = |entry: &Entry| entry.number == number && stream.has(entry, now);
+            if !entries.peek().is_some_and(|entry| entry.as_ref().map_or(true, there)) {
+                return Err(ApiError::TrimmedDataAccess.into());
+            }
+        }
+        let mut records: Vec<StreamRecord> = Vec::new();
+        let (mut bytes, mut cut) = (0, None);
+        for (seen, entry) in entries.enumerate() {
+            let entry = entry?;
+            if seen == PAGE_ENTRIES {
+                cut = Some(ShardPosition::From(entry.number));
+                break;
+            }
+            if !stream.has(&entry, now) {
+                continue;
+            }
+            let record = stream.record(entry);
+            bytes += record.bytes;
+            if records.len() == limit || (bytes > STREAM_PAGE_BYTES_MAX && !records.is_empty()) {
+                cut = Some(ShardPosition::At(record.number));
+                break;
+            }
+            records.push(record);
+        }
+        let position = match (cut, stream.closed) {
+            (Some(position), _) => Some(position),
+            (None, Some(_)) => None,
+            (None, None) => Some(ShardPosition::From(snapshot.next_number()?)),
+        };
+        let next = position.map(|position| ShardIterator { position, issued: now, ..iterator.clone() });
+        Ok(GetRecordsOutput { records, next })
+    }
+
+    /// Forgets deleted tables whose streams nobody may read any more.
+    pub(crate) fn forget_streams(&self, now: UnixTime) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        for table in tables(&self.store.snapshot(), &layout::remnants())? {
+            let table = table?;
+            if streams(&table, now).next().is_none() {
+                batch.delete(layout::remnant(table.id));
+            }
+        }
+        if !batch.is_empty() {
+            self.store.write(batch)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a stream that is switched on now is called. No two streams of a table have one name.
+pub(crate) fn new_label(history: &History, now: UnixTime) -> UnixTime {
+    history.stream_label.map_or(now, |last| now.max(last.plus(Duration::from_millis(1))))
+}
+
+/// Notes that the table's stream, of this view, is switched off.
+pub(crate) fn close(history: &mut History, view: Option<StreamView>, now: UnixTime) {
+    history.closed_streams.retain(|stream| is_remembered(stream, now));
+    let (Some(label), Some(view)) = (history.stream_label, view) else { return };
+    history.closed_streams.push(ClosedStream { label, view, closed: now });
+    let excess = history.closed_streams.len().saturating_sub(CLOSED_STREAMS_MAX);
+    history.closed_streams.drain(..excess);
+}
+
+/// Closes the stream of a table that is deleted, and leaves its record for those who read on.
+pub(crate) fn leave(batch: &mut Batch, table: &Table, now: UnixTime) {
+    let mut table = table.clone();
+    close(&mut table.history, table.definition.stream, now);
+    if !table.history.closed_streams.is_empty() {
+        Arc::make_mut(&mut table.definition).stream = None;
+        batch.put(layout::remnant(table.id), item_bytes::encode(&record::write(&table)));
+    }
+}
+
+/// A stream that can be read.
+struct Stream {
+    table: Table,
+    label: UnixTime,
+    view: StreamView,
+    closed: Option<UnixTime>,
+}
+
+impl Stream {
+    /// The stream with this name; of this table, where several had its name.
+    fn find(
+        snapshot: &Snapshot,
+        wanted: &StreamId,
+        table_id: Option<TableId>,
+        now: UnixTime,
+    ) -> Result<Self, Error> {
+        let of = |table: Table| {
+            if *table.name() != wanted.table || table_id.is_some_and(|wanted| wanted != table.id) {
+                return None;
+            }
+            let Known { label, view, closed } =
+                streams(&table, now).find(|stream| stream.label == wanted.label)?;
+            Some(Self { table, label, view, closed })
+        };
+        if let Some(stored) = snapshot.get(&layout::record(wanted.table.as_str()))?
+            && let Some(stream) = of(read_table(&stored)?)
+        {
+            return Ok(stream);
+        }
+        for table in tables(snapshot, &layout::remnants())? {
+            if let Some(stream) = of(table?) {
+                return Ok(stream);
+            }
+        }
+        let message = format!("Requested resource not found: Stream: {} not found", arn(wanted));
+        Err(ApiError::ResourceNotFound(message).into())
+    }
+
+    fn shard_id(&self) -> String {
+        format!("shardId-{:020}-{:08x}", self.label.millis(), self.table.id.0)
+    }
+
+    /// Whether an entry is a record of this stream that can still be read.
+    fn has(&self, entry: &Entry, now: UnixTime) -> bool {
+        entry.stream == Some(self.label) && entry.time.seconds() >= horizon_seconds(now)
+    }
+
+    /// Entries of the log from a number on, up to where the stream has certainly ended.
+    fn entries(
+        &self,
+        snapshot: &Snapshot,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<Entry, Error>>, Error> {
+        let entries = changes::entries(snapshot, self.table.id, Bound::Included(from), Bound::Unbounded)?;
+        let (label, closed) = (Some(self.label), self.closed);
+        // What comes after the stream belongs to a later one, or to none.
+        let is_after = move |entry: &Entry| {
+            entry.stream > label || entry.stream.is_none() && closed.is_some_and(|closed| entry.time > closed)
+        };
+        Ok(entries.take_while(move |entry| !entry.as_ref().is_ok_and(is_after)))
+    }
+
+    /// A number from which on all that can be read is found.
+    fn beginning(&self, snapshot: &Snapshot, now: UnixTime) -> Result<u64, Error> {
+        let oldest = UnixTime::from_seconds(horizon_seconds(now)).max(self.label);
+        changes::number_at(snapshot, self.table.id, oldest)
+    }
+
+    /// The first record from a number on.
+    fn first(&self, snapshot: &Snapshot, from: u64, now: UnixTime) -> Result<Option<Entry>, Error> {
+        self.find_record(snapshot, from.max(self.beginning(snapshot, now)?), |entry| self.has(entry, now))
+    }
+
+    fn find_record(
+        &self,
+        snapshot: &Snapshot,
+        from: u64,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Option<Entry>, Error> {
+        let mut entries = self.entries(snapshot, from)?;
+        entries.find(|entry| entry.as_ref().map_or(true, &wanted)).transpose()
+    }
+
+    /// The number of the last record of a stream that was closed.
+    fn last(&self, snapshot: &Snapshot, closed: UnixTime) -> Result<Option<u64>, Error> {
+        let end = changes::number_after(snapshot, self.table.id, closed)?;
+        let entries = changes::entries(snapshot, self.table.id, Bound::Unbounded, Bound::Excluded(end))?;
+        for entry in entries.rev() {
+            let entry = entry?;
+            if entry.stream == Some(self.label) {
+                return Ok(Some(entry.number));
+            }
+            if entry.time < self.label {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a reader begins who names the record `number` and wants those from `from` on.
+    fn position(
+        &self,
+        snapshot: &Snapshot,
+        number: u64,
+        from: u64,
+        now: UnixTime,
+    ) -> Result<ShardPosition, Error> {
+        let next = snapshot.next_number()?;
+        if number > next {
+            return Err(Error::validation("Invalid SequenceNumber for the shard"));
+        }
+        let first = self.first(snapshot, 0, now)?.map_or(next, |entry| entry.number);
+        // Of a younger stream nothing has been removed yet.
+        if number < first && self.label.seconds() < horizon_seconds(now) {
+            return Err(ApiError::TrimmedDataAccess.into());
+        }
+        let record = self.first(snapshot, from, now)?;
+        Ok(record.map_or(ShardPosition::From(next), |entry| ShardPosition::At(entry.number)))
+    }
+
+    /// Where a reader begins who wants the records from a moment on.
+    fn position_at(
+        &self,
+        snapshot: &Snapshot,
+        time: UnixTime,
+        now: UnixTime,
+    ) -> Result<ShardPosition, Error> {
+        if time > now {
+            return Err(Error::validation("Timestamp must not be in the future"));
+        }
+        if time.seconds() < horizon_seconds(now) {
+            return Ok(ShardPosition::Oldest);
+        }
+        let from = changes::number_at(snapshot, self.table.id, time.max(self.label))?;
+        let record = self.find_record(snapshot, from, |entry| self.has(entry, now) && entry.time >= time)?;
+        Ok(match record {
+            Some(entry) => ShardPosition::At(entry.number),
+            None => ShardPosition::From(snapshot.next_number()?),
+        })
+    }
+
+    fn record(&self, entry: Entry) -> StreamRecord {
+        let (shows_new, shows_old) = match self.view {
+            StreamView::KeysOnly => (false, false),
+            StreamView::NewImage => (true, false),
+            StreamView::OldImage => (false, true),
+            StreamView::NewAndOldImages => (true, true),
+        };
+        // The log may keep more than the view shows.
+        let (new, old) = (entry.new.filter(|_| shows_new), entry.old.filter(|_| shows_old));
+        let bytes =
+            [Some(&entry.key), new.as_ref(), old.as_ref()].into_iter().flatten().map(Item::size).sum();
+        let mut id = self.table.history.uuid;
+        id[8..].copy_from_slice(&entry.number.to_be_bytes());
+        StreamRecord {
+            id,
+            number: entry.number,
+            time: entry.time,
+            event: entry.event,
+            expired: entry.expired,
+            view: self.view,
+            key: entry.key,
+            new,
+            old,
+            bytes,
+        }
+    }
+}
+
+/// A stream as its table's record tells of it.
+struct Known {
+    label: UnixTime,
+    view: StreamView,
+    closed: Option<UnixTime>,
+}
+
+/// The streams of a table that can be read, oldest first.
+fn streams(table: &Table, now: UnixTime) -> impl Iterator<Item = Known> {
+    let closed = table.history.closed_streams.iter().filter(move |stream| is_remembered(stream, now));
+    let closed =
+        closed.map(|stream| Known { label: stream.label, view: stream.view, closed: Some(stream.closed) });
+    let open = table.history.stream_label.zip(table.definition.stream);
+    closed.chain(open.map(|(label, view)| Known { label, view, closed: None }))
+}
+
+fn is_remembered(stream: &ClosedStream, now: UnixTime) -> bool {
+    stream.closed.seconds() >= horizon_seconds(now)
+}
+
+/// Before this second nothing can be read.
+fn horizon_seconds(now: UnixTime) -> i64 {
+    now.seconds() - STREAM_SECONDS
+}
+
+fn arn(stream: &StreamId) -> Arn {
+    Arn::stream(&stream.table, stream.label)
+}
+
+/// The tables whose records begin so.
+fn tables(
+    snapshot: &Snapshot,
+    prefix: &[u8],
+) -> Result<impl Iterator<Item = Result<Table, Error>> + use<>, Error> {
+    let end = key_bytes::after_prefix(prefix).expect("records do not begin with FF");
+    let range = snapshot.range(Bound::Included(prefix), Bound::Excluded(&end))?;
+    Ok(range.map(|entry| read_table(&entry?.1)))
+}
+
+fn read_table(bytes: &[u8]) -> Result<Table, Error> {
+    Ok(record::read(&item_bytes::decode(bytes)?)?)
+}

@@ -1,0 +1,88 @@
+//! A store that is whole is found to be, and one that is not is told of by name.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod common;
+
+use common::{NOW, create, item, put};
+use larder_engine::Engine;
+use larder_storage::faulty::FaultyDisk;
+use larder_storage::{Batch, Options, Store};
+
+const OPTIONS: Options = Options {
+    durability: larder_storage::Durability::Immediate,
+    cache_bytes: 64 << 10,
+    log_bytes: 64 << 10,
+    key: None,
+};
+
+fn filled(disk: &FaultyDisk) -> Engine {
+    let engine = Engine::on_store(Store::on_disk(disk.clone(), OPTIONS).unwrap()).unwrap();
+    create(&engine, true);
+    for n in 0..50 {
+        put(
+            &engine,
+            item([("pk", &format!("person-{n:02}")), ("city", "Lund"), ("note", "x".repeat(40).as_str())]),
+        )
+        .unwrap();
+    }
+    engine
+}
+
+#[test]
+fn a_whole_store_has_no_problems() {
+    let verified = filled(&FaultyDisk::default()).verify(NOW, |_| {}).unwrap();
+    assert_eq!(
+        (verified.tables, verified.items, verified.problem_count),
+        (1, 50, 0),
+        "{:?}",
+        verified.problems
+    );
+}
+
+#[test]
+fn a_flipped_byte_is_told_with_its_item() {
+    let disk = FaultyDisk::default();
+    let engine = filled(&disk);
+    engine.close().unwrap();
+    let bytes = disk.bytes();
+    let marker = b"person-07";
+    // In values, not in keys: there the name stands beside the name of its attribute.
+    let places: Vec<usize> = (0..bytes.len() - 40).filter(|at| bytes[*at..].starts_with(marker)).collect();
+    let mut told = 0;
+    for at in places {
+        let image = FaultyDisk::from(bytes.clone());
+        image.flip(at as u64 + 3, 0x20);
+        let Ok(store) = Store::on_disk(image, OPTIONS) else { continue };
+        let Ok(verified) = Engine::on_store(store).and_then(|engine| engine.verify(NOW, |_| {})) else {
+            continue;
+        };
+        if verified
+            .problems
+            .iter()
+            .any(|problem| problem.contains("table data") && problem.contains("pk=person-07"))
+        {
+            told += 1;
+        }
+    }
+    assert!(told > 0);
+}
+
+#[test]
+fn what_does_not_follow_from_the_items_is_told() {
+    let disk = FaultyDisk::default();
+    filled(&disk).close().unwrap();
+    let store = Store::on_disk(disk, OPTIONS).unwrap();
+    // Trees begin with 10, the table's number and the tree's.
+    let index: Vec<u8> = [&[0x10][..], &1u32.to_be_bytes(), &1u16.to_be_bytes()].concat();
+    let end = [&[0x10][..], &1u32.to_be_bytes(), &2u16.to_be_bytes()].concat();
+    let mut batch = Batch::default();
+    let range =
+        store.snapshot().range(std::ops::Bound::Included(&index), std::ops::Bound::Excluded(&end)).unwrap();
+    let first = range.map(|entry| entry.unwrap().0.to_vec()).next().unwrap();
+    batch.delete(first);
+    store.write(batch).unwrap();
+    let verified = Engine::on_store(store).unwrap().verify(NOW, |_| {}).unwrap();
+    assert_eq!(verified.problem_count, 2, "{:?}", verified.problems);
+    assert!(verified.problems.iter().any(|problem| problem.contains("index by_city lacks it")));
+    assert!(verified.problems.iter().any(|problem| problem.contains("has 49 entries")));
+}
