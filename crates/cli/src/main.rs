@@ -6,6 +6,7 @@ mod history;
 mod project;
 mod terminal;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -22,12 +23,18 @@ Exit codes:
 /// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, after_help = EXIT_CODES)]
-struct Arguments {
+struct Arguments<C: Subcommand> {
     /// What to log to stderr: off, error, warn, info, debug or trace.
     #[arg(long, global = true, env = "LARDER_LOG", default_value = "warn", value_name = "LEVEL")]
     log: LevelFilter,
     #[command(subcommand)]
-    command: Command,
+    command: C,
+}
+
+/// `larder serve` alone. A server stays, and with it the memory that parsing all commands would take.
+#[derive(Debug, Subcommand)]
+enum Serving {
+    Serve(commands::serve::Serve),
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,12 +75,33 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let done = if env::args_os().nth(1).is_some_and(|word| word == "serve") { serve() } else { run() };
+    match done {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("larder: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve() -> Result<ExitCode, String> {
+    let Arguments { log, command: Serving::Serve(serve) } = Arguments::parse();
+    log_to_stderr(log);
+    serve.run().map(|()| ExitCode::SUCCESS)
+}
+
+fn log_to_stderr(level: LevelFilter) {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+}
+
+fn run() -> Result<ExitCode, String> {
+    let arguments = Arguments::<Command>::parse();
     // What fails in the demo's world is part of the show.
     let unheard = matches!(arguments.command, Command::Demo(_)) && arguments.log == LevelFilter::WARN;
     let log = if unheard { LevelFilter::ERROR } else { arguments.log };
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(log).init();
-    let done = match arguments.command {
+    log_to_stderr(log);
+    match arguments.command {
         Command::Init(init) => init.run(),
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
@@ -107,12 +135,5 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
-    };
-    match done {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("larder: {message}");
-            ExitCode::FAILURE
-        }
     }
 }

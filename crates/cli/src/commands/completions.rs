@@ -39,7 +39,7 @@ enum Wanted {
 
 impl Completions {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let mut command = crate::Arguments::command();
+        let mut command = crate::Arguments::<crate::Command>::command();
         let text = match self.shell {
             Wanted::Bash => format!("{}{}", script(Shell::Bash, &mut command), bash(&command)),
             Wanted::Zsh => zsh(&script(Shell::Zsh, &mut command)),
