@@ -3,6 +3,7 @@
 //! Those that judge return an exit code: what they found is already told, and is no failure of their own.
 
 pub(crate) mod apply;
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -25,6 +26,7 @@ pub(crate) mod put;
 pub(crate) mod query;
 pub(crate) mod rekey;
 pub(crate) mod release;
+pub(crate) mod restore;
 pub(crate) mod rm;
 pub(crate) mod scan;
 pub(crate) mod schema;

@@ -1,5 +1,7 @@
 //! The `larder` binary as a process.
 
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,0 +1,80 @@
+//! `larder restore`: a new table from a table as it was, or from a backup, on any store.
+
+use std::process::ExitCode;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
+use clap::Args;
+
+use super::backup::{POLL, client, failed};
+use super::plan;
+use crate::data::chosen::Place;
+use crate::terminal;
+
+/// Make a new table from a table as it was at a moment, or from a backup
+///
+/// What is there stays as it is. The new table has the keys, indexes and billing of the old one; `larder apply` sets
+/// the rest once it has the name that the schema gives.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The table to go back in, by the name it has in the store
+    #[arg(value_name = "TABLE", required_unless_present = "backup")]
+    table: Option<String>,
+    /// What to call the new table
+    #[arg(long, value_name = "TABLE")]
+    to: String,
+    /// The moment, such as 2026-01-31T14:05:00Z [default: now]
+    #[arg(long, value_name = "TIME", conflicts_with = "backup", value_parser = moment)]
+    at: Option<DateTime>,
+    /// The backup to take; `larder backup --list` names them
+    #[arg(long, value_name = "ARN", conflicts_with = "table")]
+    backup: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+fn moment(text: &str) -> Result<DateTime, String> {
+    DateTime::from_str(text, DateTimeFormat::DateTime)
+        .map_err(|_| "give it as 2026-01-31T14:05:00Z, in UTC".to_owned())
+}
+
+impl Restore {
+    pub(crate) fn run(self) -> Result<ExitCode, String> {
+        plan::runtime()?.block_on(async {
+            let client = client(&self.place).await?;
+            self.begin(&client).await?;
+            let whole = wait(&client, &self.to).await?;
+            let items = usize::try_from(whole.item_count.unwrap_or_default()).unwrap_or_default();
+            terminal::print(&format!("{} is there, with {}\n", self.to, terminal::count(items, "item")))
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn begin(&self, client: &Client) -> Result<(), String> {
+        if let Some(arn) = &self.backup {
+            let request = client.restore_table_from_backup().backup_arn(arn).target_table_name(&self.to);
+            return request.send().await.map(drop).map_err(|error| failed(&error));
+        }
+        let request = client.restore_table_to_point_in_time().set_source_table_name(self.table.clone());
+        let request = request.target_table_name(&self.to).set_restore_date_time(self.at);
+        let request = if self.at.is_none() { request.use_latest_restorable_time(true) } else { request };
+        request.send().await.map(drop).map_err(|error| failed(&error))
+    }
+}
+
+/// Waits until a table is whole. The store goes on by itself when this is interrupted.
+async fn wait(client: &Client, table: &str) -> Result<TableDescription, String> {
+    let bar = terminal::progress(None, format!("items in {table}"));
+    loop {
+        let described =
+            client.describe_table().table_name(table).send().await.map_err(|error| failed(&error))?;
+        let described = described.table.ok_or_else(|| format!("the store says nothing about {table}"))?;
+        bar.set_position(u64::try_from(described.item_count.unwrap_or_default()).unwrap_or_default());
+        if described.table_status == Some(TableStatus::Active) {
+            bar.finish_and_clear();
+            return Ok(described);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
