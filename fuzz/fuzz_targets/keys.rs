@@ -2,7 +2,7 @@
 #![no_main]
 
 use larder_engine::key_bytes;
-use larder_model::{AttributeValue, Number};
+use larder_model::{AttributeValue, KeyType, Number};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: (Vec<u8>, Vec<u8>, String, String)| {
@@ -18,6 +18,10 @@ fuzz_target!(|data: (Vec<u8>, Vec<u8>, String, String)| {
     if let (Ok(x), Ok(y)) = (text_a.parse::<Number>(), text_b.parse::<Number>()) {
         assert_eq!(x.to_string().parse(), Ok(x));
         let pair = |n: Number, tail: &Vec<u8>| encoded(&[n.into(), bytes(tail)]);
+        let key = pair(x, &a);
+        let mut rest = key.as_slice();
+        let taken = [KeyType::N, KeyType::B].map(|kind| key_bytes::take(&mut rest, kind));
+        assert_eq!(taken, [Some(x.into()), Some(bytes(&a))]);
         assert_eq!(pair(x, &a).cmp(&pair(y, &b)), (x, &a).cmp(&(y, &b)));
     }
 });

@@ -4,7 +4,8 @@
 use larder_model::ApiError;
 use libfuzzer_sys::fuzz_target;
 
-const OPERATIONS: [&str; 22] = [
+/// Which a body's first byte names; new ones come last.
+const OPERATIONS: [&str; 34] = [
     "CreateTable",
     "DescribeTable",
     "ListTables",
@@ -27,12 +28,26 @@ const OPERATIONS: [&str; 22] = [
     "BatchWriteItem",
     "TransactGetItems",
     "TransactWriteItems",
+    "UpdateContinuousBackups",
+    "DescribeContinuousBackups",
+    "RestoreTableToPointInTime",
+    "CreateBackup",
+    "DescribeBackup",
+    "ListBackups",
+    "DeleteBackup",
+    "RestoreTableFromBackup",
+    "ListStreams",
+    "DescribeStream",
+    "GetShardIterator",
+    "GetRecords",
 ];
 
 fuzz_target!(|data: &[u8]| {
     let Some((which, body)) = data.split_first() else { return };
     let operation = OPERATIONS[usize::from(*which) % OPERATIONS.len()];
-    let decoded = larder_wire::decode(&format!("DynamoDB_20120810.{operation}"), body);
+    let of_streams = operation.contains("Stream") || ["GetShardIterator", "GetRecords"].contains(&operation);
+    let service = if of_streams { "DynamoDBStreams_20120810" } else { "DynamoDB_20120810" };
+    let decoded = larder_wire::decode(&format!("{service}.{operation}"), body);
     assert!(!matches!(decoded, Err(ApiError::Internal { .. })), "{decoded:?}");
     if let Err(error) = decoded {
         larder_wire::encode_error(&error);
