@@ -53,7 +53,7 @@ fn check(dir: &TempDir, arguments: &[&str], code: i32, part: &str) {
 }
 
 #[test]
-fn a_change_is_judged_against_the_revision_and_its_includes() {
+fn l12_a_change_is_judged_against_the_revision_and_its_includes() {
     let dir = repository();
     check(
         &dir,
