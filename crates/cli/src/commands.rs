@@ -42,6 +42,14 @@ use std::path::Path;
 
 use larder_storage::Key;
 
+/// Opening a store makes one where there is none, which is not for commands that look at one.
+fn check_store(directory: &Path) -> Result<(), String> {
+    if larder_storage::Store::is_in(directory) {
+        return Ok(());
+    }
+    Err(format!("there is no store in {}: name its directory with --data", directory.display()))
+}
+
 /// The key of an encrypted store: in the file that is named, or where the environment says.
 fn key(file: Option<&Path>) -> Result<Option<Key>, String> {
     let key = match file {

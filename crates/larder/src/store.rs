@@ -356,6 +356,9 @@ impl FromStr for Address {
             Some((scheme, rest)) if rest.starts_with("//") || scheme == "file" => {
                 refused("there is no store of that kind")
             }
+            Some((scheme, "")) if scheme.chars().all(|letter| letter.is_ascii_lowercase()) => {
+                refused("there is no store of that kind: memory:, dynamodb: or a directory")
+            }
             Some(_) | None => Ok(Self::Directory(Path::new(text).to_owned())),
         }
     }

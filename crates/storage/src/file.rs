@@ -7,8 +7,8 @@
 //! 4096 + log  the tree, which is redb's
 //! ```
 //!
-//! The header is written once and synced before anything else is, so a file without one is new, or is
-//! not ours. A file that begins with the tree is of the time before the log: it goes on without.
+//! The header is written and synced before anything else is, so a file without one is new, or is
+//! not ours. It is written again once the tree is there: from then on a file without a tree was cut short. A file that begins with the tree is of the time before the log: it goes on without.
 
 use crate::medium::{Section, is_blank};
 use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};
@@ -33,6 +33,8 @@ const SLOTS: [u64; 2] = [512, 1024];
 pub(crate) struct Parts {
     pub(crate) log: Option<Section>,
     pub(crate) tree: Section,
+    /// The tree may be missing; [`finish`] says that it is there.
+    pub(crate) is_new: bool,
 }
 
 /// Finds the parts, and lays out a new disk.
@@ -40,7 +42,7 @@ pub(crate) fn parts(disk: Arc<dyn Disk>, log_bytes: u64, key: Option<Key>) -> Re
     let mark = begin(&*disk)?;
     if mark == TREE_MARK {
         return match key {
-            None => Ok(Parts { log: None, tree: Section::from(disk, 0) }),
+            None => Ok(Parts { log: None, tree: Section::from(disk, 0), is_new: false }),
             Some(_) => Err(Error::NotSealed),
         };
     }
@@ -58,8 +60,16 @@ pub(crate) fn parts(disk: Arc<dyn Disk>, log_bytes: u64, key: Option<Key>) -> Re
         }
     };
     let tree = HEAD_BYTES + header.log_bytes;
+    if header.finished && disk.len()? <= tree {
+        return Err(Error::Damaged { cause: "it was cut short".to_owned() });
+    }
     let log = Section::between(Arc::clone(&disk), HEAD_BYTES, tree);
-    Ok(Parts { log: Some(log), tree: Section::from(disk, tree) })
+    Ok(Parts { log: Some(log), tree: Section::from(disk, tree), is_new: !header.finished })
+}
+
+/// Notes that a new disk has a tree.
+pub(crate) fn finish(disk: &dyn Disk) -> Result<(), Error> {
+    Header { finished: true, ..Header::read(disk)? }.write(disk)
 }
 
 /// Puts the data key of the store in `dir`, which nobody may have open, under another master key.
@@ -117,19 +127,22 @@ fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<(), Erro
     if let Some(key) = key {
         Slot { number: 0, wrapped: DataKey::random()?.wrap(key) }.write(disk)?;
     }
-    Header { log_bytes, sealed: key.is_some() }.write(disk)
+    Header { log_bytes, sealed: key.is_some(), finished: false }.write(disk)
 }
 
 struct Header {
     log_bytes: u64,
     sealed: bool,
+    /// The tree was made.
+    finished: bool,
 }
 
 impl Header {
-    const BYTES: usize = 36;
+    const BYTES: usize = 44;
 
     fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
-        let words = [VERSION, self.log_bytes, u64::from(self.sealed)].map(u64::to_le_bytes);
+        let words = [VERSION, self.log_bytes, u64::from(self.sealed), u64::from(self.finished)];
+        let words = words.map(u64::to_le_bytes);
         disk.write(0, &summed([&MARK[..], &words.concat()].concat()))?;
         Ok(disk.sync_data()?)
     }
@@ -140,14 +153,14 @@ impl Header {
         let damaged = |what: &str| Error::Damaged { cause: format!("its header {what}") };
         let fields = unsummed(&bytes).ok_or_else(|| damaged("does not match its checksum"))?;
         let (words, _) = fields.as_chunks::<8>();
-        let [_, version, log_bytes, sealed] = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
+        let [_, version, log_bytes, sealed, finished] = [0, 1, 2, 3, 4].map(|n| u64::from_le_bytes(words[n]));
         if version > VERSION {
             return Err(Error::Newer { found: version, known: VERSION });
         }
         if log_bytes > LOG_BYTES_MAX || !log_bytes.is_multiple_of(HEAD_BYTES) {
             return Err(damaged(&format!("gives the log {log_bytes} bytes")));
         }
-        Ok(Self { log_bytes, sealed: sealed == 1 })
+        Ok(Self { log_bytes, sealed: sealed == 1, finished: finished == 1 })
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Log {
     filled: u64,
     /// Nothing more is appended in this epoch.
     full: bool,
+    /// There is nothing to find.
+    blank: bool,
     record: Vec<u8>,
 }
 
@@ -55,8 +57,14 @@ impl Log {
             synced_end: 0,
             filled: 0,
             full: false,
+            blank: false,
             record: Vec::new(),
         }
+    }
+
+    /// A log of which it is known that nothing was ever written to it.
+    pub(crate) fn blank(disk: Section) -> Self {
+        Self { blank: true, ..Self::new(disk) }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -138,6 +146,9 @@ impl Log {
     /// Finds the records of `epoch` that an earlier process left. Until the next epoch nothing is added.
     pub(crate) fn find(&mut self, epoch: u64) -> Result<(), Error> {
         self.begin(epoch);
+        if self.blank {
+            return Ok(());
+        }
         let damaged = |cause: &str| Error::Damaged { cause: format!("its log {cause}") };
         if self.read_header(0)?.is_some_and(|first| first.epoch > epoch && self.is_whole(0, &first)) {
             return Err(damaged("is of a later state than the rest"));

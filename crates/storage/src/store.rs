@@ -65,17 +65,31 @@ impl Store {
         Self::on_disk(FileBackend::new(file)?, options).map_err(|error| error.at(&path))
     }
 
+    /// Whether there is a store in `dir`: its file, with something in it.
+    pub fn is_in(dir: &Path) -> bool {
+        fs::metadata(dir.join(FILE_NAME)).is_ok_and(|file| file.len() > 0)
+    }
+
     /// A store that is gone when it closes.
     pub fn memory(options: Options) -> Result<Store, Error> {
-        Self::on_parts(Parts { log: None, tree: Section::from(Arc::new(InMemoryBackend::new()), 0) }, options)
+        let tree = Section::from(Arc::new(InMemoryBackend::new()), 0);
+        Self::on_parts(Parts { log: None, tree, is_new: false }, options)
     }
 
     pub fn on_disk(disk: impl Disk, options: Options) -> Result<Store, Error> {
-        Self::on_parts(file::parts(Arc::new(disk), options.log_bytes, options.key)?, options)
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key)?;
+        let is_new = parts.is_new;
+        let store = Self::on_parts(parts, options)?;
+        if is_new {
+            file::finish(&*disk)?;
+        }
+        Ok(store)
     }
 
     fn on_parts(parts: Parts, options: Options) -> Result<Store, Error> {
-        let committer = Committer::open(Medium::new(parts.tree), parts.log.map(Log::new), options)?;
+        let log = parts.log.map(|section| if parts.is_new { Log::blank(section) } else { Log::new(section) });
+        let committer = Committer::open(Medium::new(parts.tree), log, options)?;
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;

@@ -220,8 +220,8 @@ fn a_store_of_a_newer_format_is_refused() {
     let path = dir.path().join("larder.redb");
     let mut file = std::fs::read(&path).unwrap();
     file[8] = 99;
-    let sum = !crc32fast::hash(&file[..32]);
-    file[32..36].copy_from_slice(&sum.to_le_bytes());
+    let sum = !crc32fast::hash(&file[..40]);
+    file[40..44].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&path, file).unwrap();
     let error = Store::open(dir.path(), Options::default()).unwrap_err();
     assert!(matches!(error, Error::Newer { found: 99, known: 2 }), "{error}");
@@ -245,6 +245,23 @@ fn a_file_of_the_time_before_the_log_goes_on_without_one() {
     }
     let store = Store::open(dir.path(), Options::default()).unwrap();
     assert!((0..3).all(|n| committed(&store, &format!("key/{n}")).is_some()));
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_damaged_and_not_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { log_bytes: 64 << 10, ..Options::default() };
+    Store::open(dir.path(), options).unwrap().write(puts(&[("a", "1")])).unwrap();
+    let path = dir.path().join("larder.redb");
+    let whole = std::fs::read(&path).unwrap();
+    for length in [60, 3000, 4096, 8191, 64 << 10, (64 << 10) + 4096, (64 << 10) + 8192, whole.len() - 4096] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let error = Store::open(dir.path(), options).unwrap_err();
+        assert!(
+            matches!(error, Error::Damaged { .. } | Error::Foreign { .. } | Error::Io { .. }),
+            "{length}: {error}"
+        );
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub(crate) struct Rekey {
 
 impl Rekey {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        super::check_store(&self.data)?;
         let old = super::key(self.key_file.as_deref())?
             .ok_or("no key was given: name the file of the present one with --key-file")?;
         let new = Key::from_file(&self.new_key_file).map_err(|error| error.to_string())?;

@@ -30,10 +30,8 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        super::check_store(&self.data)?;
         let place = self.data.display();
-        if !self.data.is_dir() {
-            return Err(format!("there is no store in {place}: name its directory with --data"));
-        }
         let key = super::key(self.key_file.as_deref())?;
         let engine = Engine::open(&self.data, Options { key, ..Options::default() })
             .map_err(|error| format!("{place}: {error}"))?;

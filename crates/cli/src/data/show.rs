@@ -16,7 +16,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::{Kind, values};
 
 /// Wider cells of a table are cut.
-const CELL_COLUMNS_MAX: usize = 32;
+const CELL_COLUMNS_MAX: usize = 40;
 
 /// Stands for a secret. It is no value of any field, so nobody writes it back.
 pub(crate) fn hidden() -> Json {
