@@ -54,14 +54,14 @@ struct Found {
 impl Stats {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let asked = self.asked()?;
-        plan::runtime()?.block_on(async {
+        let whole = plan::runtime()?.block_on(async {
             let store = Store::look(&self.store).await.map_err(|error| plan::advise(&self.store, &error))?;
             let mut found = Vec::new();
             for asked in &asked {
                 found.push(self.sizes(&store, asked).await?);
             }
             if !self.exact {
-                return self.show_sizes(found.iter().flatten());
+                return self.show_sizes(found.iter().flatten()).map(|()| true);
             }
             let sizes = found.iter().flatten().filter_map(|found| found.size.as_ref());
             let read = sizes.map(|size| read_units(size.bytes, false)).sum();
@@ -70,15 +70,16 @@ impl Stats {
                 eprintln!("reading these tables whole takes about {units}");
                 if !self.yes {
                     eprintln!("Nothing was read; --yes reads them.");
-                    return Ok(());
+                    return Ok(true);
                 }
             }
+            let mut whole = true;
             for (asked, found) in asked.iter().zip(&found) {
-                self.count(&store, asked, found).await?;
+                whole &= self.count(&store, asked, found).await?;
             }
-            Ok(())
+            Ok::<_, String>(whole)
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn asked(&self) -> Result<Vec<Asked>, String> {
@@ -166,14 +167,16 @@ impl Stats {
         })
     }
 
-    /// Reads the tables of a system and shows what is in them.
-    async fn count(&self, store: &Store, asked: &Asked, found: &[Found]) -> Result<(), String> {
+    /// Reads the tables of a system and shows what is in them. False if one is not there.
+    async fn count(&self, store: &Store, asked: &Asked, found: &[Found]) -> Result<bool, String> {
         let wrong = |error: Error| data::told(&self.store, &error);
         let system = System::open_with(asked.schema.clone(), store.clone(), project::environment()).await;
         let system = system.map_err(wrong)?;
+        let mut whole = true;
         for Found { setup, size } in found {
             let Some(size) = size else {
                 eprintln!("larder: there is no table {}: make it with `larder apply`", setup.definition.name);
+                whole = false;
                 continue;
             };
             let bar = terminal::progress(Some(size.items), size.name.clone());
@@ -185,7 +188,7 @@ impl Stats {
                 false => as_text(asked, &size.name, &census),
             })?;
         }
-        Ok(())
+        Ok(whole)
     }
 }
 
