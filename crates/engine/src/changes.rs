@@ -299,7 +299,9 @@ pub(crate) fn newest_time(snapshot: &Snapshot, catalog: &Catalog) -> Result<i64,
         let last =
             entries(snapshot, table.id, Bound::Unbounded, Bound::Unbounded)?.next_back().transpose()?;
         let copied = table.restored.as_ref().and_then(|restored| restored.copy?.moment.time());
-        let marks = [table.recovery.as_ref().map(|recovery| recovery.since), copied];
+        let closed = table.history.closed_streams.last().map(|stream| stream.closed);
+        let recovery = table.recovery.as_ref().map(|recovery| recovery.since);
+        let marks = [recovery, copied, table.history.stream_label, closed];
         let marked = marks.into_iter().flatten().map(|mark| mark.millis() + 1);
         newest = marked.chain(last.map(|entry| entry.time.millis())).fold(newest, i64::max);
     }

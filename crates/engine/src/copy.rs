@@ -98,8 +98,8 @@ impl Progress {
 }
 
 /// The copies that are being made.
-pub(crate) fn unfinished(catalog: &Catalog) -> Option<(Arc<Table>, Copy)> {
-    catalog.all_tables().find_map(|table| Some((table.clone(), table.restored.as_ref()?.copy?)))
+fn unfinished(catalog: &Catalog) -> Vec<(Arc<Table>, Copy)> {
+    catalog.all_tables().filter_map(|table| Some((table.clone(), table.restored.as_ref()?.copy?))).collect()
 }
 
 impl Engine {
@@ -107,7 +107,18 @@ impl Engine {
     pub(crate) fn copy(&self) -> Result<bool, Error> {
         let seen = self.store.generation();
         let found = unfinished(&*self.catalog()?);
-        let Some((target, copy)) = found else { return Ok(false) };
+        let mut failed = Ok(false);
+        for (target, copy) in found {
+            // One that cannot go on does not hold up the others.
+            match self.copy_further(&target, copy, seen) {
+                Ok(()) => return Ok(true),
+                Err(error) => failed = Err(error),
+            }
+        }
+        failed
+    }
+
+    fn copy_further(&self, target: &Table, copy: Copy, seen: Generation) -> Result<(), Error> {
         let progress = match self.store.latest(&layout::copy_progress(target.id))? {
             Some(bytes) => Progress::read(&bytes)?,
             None => {
@@ -118,13 +129,12 @@ impl Engine {
         };
         let step = match progress {
             Progress::Items(after) => self.copied_items(copy, &after)?,
-            Progress::Changes(below) => self.undone_changes(&target, copy, below)?,
+            Progress::Changes(below) => self.undone_changes(target, copy, below)?,
         };
         match step {
-            Some(step) => self.take_step(&target, step, seen)?,
-            None => self.finish_copy(&target, copy)?,
+            Some(step) => self.take_step(target, step, seen),
+            None => self.finish_copy(target, copy),
         }
-        Ok(true)
     }
 
     /// Makes one batch of what the copy's items become. The keys are without the part that names a table.

@@ -33,7 +33,10 @@ impl Engine {
                 );
             }
             let id = self.next_table_id(batch);
-            let table = Arc::new(new_table(id, definition, now));
+            let mut table = new_table(id, definition, now);
+            // A moment of its own: no change is before it, and no other stream of that name has it.
+            table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
+            let table = Arc::new(table);
             put_record(batch, &table);
             catalog.insert(table.clone());
             Ok(((), self.describe(&table)?))

@@ -43,16 +43,17 @@ impl Engine {
     ///
     /// `ttl_delay` is how long after its time an expired item is removed.
     pub fn work(&self, now: UnixTime, ttl_delay: Duration) -> Result<Worked, Error> {
-        // A copy that cannot go on holds up nothing else.
+        // What cannot go on, because something is damaged, holds up nothing else.
         let copied = self.copy();
-        let filled = self.fill()?;
-        let cleared = self.clear()?;
-        self.forget_streams(now)?;
-        let trimmed = self.trim_changes(now)?;
-        let forgotten = self.forget_tokens(now)?;
-        let gone = self.expire_backups(now)?;
+        let filled = self.fill();
+        let cleared = self.clear();
+        let streams = self.forget_streams(now);
+        let trimmed = self.trim_changes(now);
+        let forgotten = self.forget_tokens(now);
+        let gone = self.expire_backups(now);
         let reaped = self.reap(now, ttl_delay)?;
-        let more = copied? || filled || cleared || trimmed || forgotten || gone || reaped.more;
+        streams?;
+        let more = [copied?, filled?, cleared?, trimmed?, forgotten?, gone?, reaped.more].contains(&true);
         Ok(Worked { more, expired: reaped.removed })
     }
 

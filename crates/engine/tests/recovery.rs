@@ -12,6 +12,7 @@ use common::*;
 use larder_engine::ops::*;
 use larder_engine::{Engine, Error};
 use larder_model::{ApiError, AttributeValue, IndexName, Item, KeyType, Throughput, UnixTime};
+use larder_storage::faulty::FaultyDisk;
 use larder_storage::{Options, Store};
 use pollster::block_on;
 
@@ -608,4 +609,52 @@ fn errors_name_what_they_are_about() {
     let engine = database();
     let error = restore(&engine, "data", at(0), at(1)).map(drop).map_err(ApiError::from).unwrap_err();
     assert_eq!(error.to_string(), "Table already exists: data");
+}
+
+/// One byte of an item is flipped where it is kept.
+#[test]
+fn a_copy_that_cannot_go_on_holds_up_no_other() {
+    let options = Options { log_bytes: 64 << 10, ..Options::default() };
+    let disk = FaultyDisk::default();
+    let engine = Engine::on_store(Store::on_disk(disk.clone(), options).unwrap()).unwrap();
+    for table in ["bad", "data"] {
+        create_named(&engine, table);
+        let item = item([("pk", "a"), ("city", &format!("a city of {table}"))]);
+        let request = PutItem { table: name(table), item, options: WriteOptions::default() };
+        block_on(engine.put_item(request, NOW)).unwrap();
+    }
+    engine.close().unwrap();
+    let bytes = disk.bytes();
+    let marker = b"a city of bad";
+    for at in (0..bytes.len() - marker.len()).filter(|at| bytes[*at..].starts_with(marker)) {
+        disk.flip(at as u64, 0x20);
+    }
+    let engine = Engine::on_store(Store::on_disk(disk, options).unwrap()).unwrap();
+    let request = CreateBackup { table: name("bad"), name: "bad".to_owned() };
+    let bad = block_on(engine.create_backup(request, at(1))).unwrap();
+    let good = backup(&engine, "good", at(2)).unwrap();
+    for _ in 0..10 {
+        let _ = engine.work(at(3), Duration::ZERO);
+    }
+    assert_eq!(status(&engine, &bad.arn).unwrap(), BackupStatus::Creating);
+    assert_eq!(status(&engine, &good.arn).unwrap(), BackupStatus::Available);
+}
+
+fn create_named(engine: &Engine, table: &str) {
+    let request = CreateTable {
+        table: name(table),
+        attributes: vec![("pk".to_owned(), KeyType::S)],
+        key: vec![partition("pk")],
+        local_indexes: None,
+        global_indexes: None,
+        billing_mode: Some(BillingMode::OnDemand),
+        throughput: None,
+        on_demand_limits: None,
+        stream: None,
+        encryption: None,
+        class: None,
+        deletion_protection: None,
+        tags: Vec::new(),
+    };
+    block_on(engine.create_table(request, NOW)).unwrap();
 }

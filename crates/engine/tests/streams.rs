@@ -564,3 +564,55 @@ fn a_reader_beside_writers_misses_nothing_and_sees_each_item_in_order() {
         }
     });
 }
+
+fn create_with_stream(engine: &Engine, now: UnixTime) {
+    let request = CreateTable {
+        table: name("data"),
+        attributes: vec![("pk".to_owned(), larder_model::KeyType::S)],
+        key: vec![partition("pk")],
+        local_indexes: None,
+        global_indexes: None,
+        billing_mode: Some(BillingMode::OnDemand),
+        throughput: None,
+        on_demand_limits: None,
+        stream: Some(StreamSpecification { enabled: true, view: Some(StreamView::KeysOnly) }),
+        encryption: None,
+        class: None,
+        deletion_protection: None,
+        tags: Vec::new(),
+    };
+    block_on(engine.create_table(request, now)).unwrap();
+}
+
+#[test]
+fn a_clock_that_goes_back_hides_no_record() {
+    let engine = Engine::memory().unwrap();
+    create_with_stream(&engine, after(3600));
+    put_numbered(&engine, 0..2, NOW);
+    assert_eq!(keys(&read_all(&engine, &stream(&engine), NOW)), ["00000", "00001"]);
+}
+
+#[test]
+fn a_clock_that_goes_back_while_the_store_is_closed_hides_no_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(dir.path(), Options::default()).unwrap();
+    create(&engine, false);
+    switch(&engine, Some(StreamView::KeysOnly), after(3600));
+    engine.close().unwrap();
+    drop(engine);
+    let engine = Engine::open(dir.path(), Options::default()).unwrap();
+    put_numbered(&engine, 0..2, NOW);
+    assert_eq!(keys(&read_all(&engine, &stream(&engine), NOW)), ["00000", "00001"]);
+}
+
+#[test]
+fn a_table_made_again_in_one_moment_has_a_stream_of_its_own() {
+    let engine = Engine::memory().unwrap();
+    for number in 0..2 {
+        create_with_stream(&engine, NOW);
+        put_numbered(&engine, number..number + 1, NOW);
+        delete_table(&engine, NOW);
+    }
+    let found: Vec<_> = list(&engine, NOW).iter().map(|id| read_all(&engine, id, NOW)).collect();
+    assert_eq!(found.iter().map(|records| keys(records)).collect::<Vec<_>>(), [["00000"], ["00001"]]);
+}

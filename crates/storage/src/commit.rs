@@ -19,6 +19,7 @@ use crate::{Batch, Error, checksum};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Condvar, Mutex};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use std::cmp;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -253,6 +254,20 @@ impl Shared {
         self.queue.lock().bytes -= group.iter().map(|waiting| waiting.batch.bytes()).sum::<usize>();
     }
 
+    /// Publishes what was found in place of what was expected. Batches that wait rest on the latter: whoever
+    /// reads from now on must not miss them, so they are refused.
+    fn publish_found(&self, table: Table) {
+        let (waiting, overlay) = {
+            let queue = &mut *self.queue.lock();
+            self.table.store(Arc::new(table));
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            queue.bytes -= queue.waiting.iter().map(|waiting| waiting.batch.bytes()).sum::<usize>();
+            (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.overlay))
+        };
+        drop(overlay);
+        answer(waiting, &Err(lost()));
+    }
+
     /// Fails every batch that is not committed.
     fn lose(&self, group: Vec<Waiting>, in_group: &Error, behind: &Error) {
         let (waiting, overlay) = {
@@ -282,6 +297,11 @@ fn answer(group: impl IntoIterator<Item = Waiting>, result: &Result<(), Error>) 
         // The writer may have gone; its batch stands.
         let _ = waiting.answer.send(result.clone());
     }
+}
+
+/// The answer to a batch that rests on what is no more.
+fn lost() -> Error {
+    Error::Failed { cause: Box::new(Error::Lost) }
 }
 
 enum Work {
@@ -332,7 +352,7 @@ impl Committer {
         let lease = medium.lease();
         let (database, table) = contain_panic(|| {
             let database = open_database(lease, options)?;
-            prepare(&database)?;
+            prepare(&database, log.as_ref())?;
             if let Some(log) = &mut log {
                 let begun = Begun::read(&database)?;
                 if begun.closed {
@@ -377,13 +397,18 @@ impl Committer {
 
     pub(crate) fn run(mut self) {
         loop {
+            // Not only when nobody writes.
+            if self.sync_at.is_some_and(|at| at <= Instant::now()) {
+                self.sync();
+            }
             match self.shared.next(self.sync_at.or(self.checkpoint_at)) {
                 Work::Commit(group) => self.commit(group),
                 Work::Tick if self.sync_at.is_some() => self.sync(),
                 Work::Tick => {
                     // The log holds every write, so none is lost.
-                    if self.checkpoint().is_err() {
-                        self.reread();
+                    if !self.checkpoint_or_reopen() {
+                        // If this fails, the next commit tries again.
+                        let _ = self.restore();
                     }
                 }
                 Work::Reopen => self.reread(),
@@ -393,9 +418,14 @@ impl Committer {
     }
 
     fn commit(&mut self, group: Vec<Waiting>) {
+        let seen = self.shared.generation();
         if let Err(cause) = self.revive() {
             let failed = Error::Failed { cause: Box::new(cause) };
             self.shared.lose(group, &failed, &failed);
+            return;
+        }
+        if self.shared.generation() != seen {
+            self.shared.lose(group, &lost(), &lost());
             return;
         }
         let mut stage = Stage::Applying;
@@ -503,6 +533,8 @@ impl Committer {
     /// Writes the tree out, so that the log can begin anew.
     fn checkpoint(&mut self) -> Result<(), Error> {
         self.checkpoint_at = None;
+        // A commit that only the journal holds would make the log void too early.
+        self.restore()?;
         let mut stage = Stage::Applying;
         self.try_commit(&[], &mut stage)
     }
@@ -520,7 +552,7 @@ impl Committer {
         (self.sync_at, self.checkpoint_at) = (None, None);
         let begun = self.log.as_ref().map(Log::epoch);
         let reopened = self.reopen();
-        let on_disk = reopened.is_ok() && self.medium.restore().is_ok();
+        let on_disk = reopened.is_ok() && self.restore().is_ok();
         let failed = Error::Failed { cause: Box::new(cause.clone()) };
         let unknown = Error::Unknown { cause: Box::new(cause) };
         let outcome = match stage {
@@ -548,8 +580,19 @@ impl Committer {
         }
         if self.reopen().is_ok() {
             // If this fails, the next commit tries again.
-            let _ = self.medium.restore();
+            let _ = self.restore();
         }
+    }
+
+    /// Brings the disk to what the tree has seen of it.
+    fn restore(&mut self) -> Result<(), Error> {
+        self.medium.restore().inspect_err(|_| {
+            // A failed sync may have taken records along that wait for one.
+            if let Some(log) = &mut self.log {
+                log.distrust();
+            }
+        })?;
+        Ok(())
     }
 
     /// Makes the store writable again if an earlier commit or read failed.
@@ -557,7 +600,7 @@ impl Committer {
         if self.database.is_none() || self.shared.read_failed() {
             self.reopen()?;
         }
-        Ok(self.medium.restore()?)
+        self.restore()
     }
 
     /// Opens the database anew and publishes what it holds; writes stay in memory until `restore`.
@@ -575,16 +618,18 @@ impl Committer {
             let database = open_database(lease?, self.options)?;
             if let Some(log) = log {
                 let epoch = Begun::read(&database)?.epoch;
-                if epoch != log.epoch() {
-                    log.begin(epoch);
+                match epoch.cmp(&log.epoch()) {
+                    cmp::Ordering::Equal => {}
+                    cmp::Ordering::Greater => log.begin(epoch),
+                    // The checkpoint was seen, and is not there after all.
+                    cmp::Ordering::Less => log.find(epoch)?,
                 }
                 replay(&database, log)?;
             }
             let table = open_table(&database)?;
             Ok((database, table))
         })?;
-        self.shared.table.store(Arc::new(table));
-        self.shared.generation.fetch_add(1, Ordering::AcqRel);
+        self.shared.publish_found(table);
         self.database = Some(database);
         Ok(())
     }
@@ -608,7 +653,7 @@ impl Committer {
     }
 
     fn save(&mut self) -> Result<(), Error> {
-        self.medium.restore()?;
+        self.restore()?;
         match &self.log {
             Some(_) if self.written => {
                 let mut stage = Stage::Applying;
@@ -732,7 +777,7 @@ fn counters_at(key: &[u8], stored: &[u8]) -> Result<[i64; 2], Error> {
 }
 
 /// Creates the tables of a new store; checks the version of an old one.
-fn prepare(database: &Database) -> Result<(), Error> {
+fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Error> {
     match database.begin_read()?.open_table(FORMAT) {
         Ok(format) => {
             let found = format.get(FORMAT_KEY)?.map_or(0, |version| version.value());
@@ -742,17 +787,30 @@ fn prepare(database: &Database) -> Result<(), Error> {
             Ok(())
         }
         Err(TableError::TableDoesNotExist(_)) => {
+            if let Some(log) = log
+                && !log.is_unused()?
+            {
+                return Err(Error::Damaged { cause: "it has a log, and nothing else".to_owned() });
+            }
             let transaction = database.begin_write()?;
             {
                 let mut format = transaction.open_table(FORMAT)?;
                 format.insert(FORMAT_KEY, FORMAT_VERSION)?;
-                format.insert(EPOCH_KEY, EPOCH_FIRST)?;
+                format.insert(EPOCH_KEY, first_epoch()?)?;
             }
             transaction.open_table(DATA)?;
             Ok(transaction.commit()?)
         }
         Err(other) => Err(other.into()),
     }
+}
+
+/// Nobody can guess it: a value in an old record must not pass for a record of a later epoch.
+fn first_epoch() -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    // Room to count up from there.
+    Ok((u64::from_le_bytes(bytes) >> 2) + EPOCH_FIRST)
 }
 
 /// What the tree says of its last checkpoint.

@@ -83,7 +83,10 @@ pub fn rekey(dir: &Path, old: Key, new: Key) -> Result<(), Error> {
         let slot = Slot::newest(&disk)?;
         let wrapped = slot.open(old)?.wrap(new);
         // The other place, so that one of them is whole whenever the power goes.
-        Slot { number: slot.number + 1, wrapped }.write(&disk)
+        Slot { number: slot.number + 1, wrapped }.write(&disk)?;
+        // The old master key must not open what is left.
+        disk.write(slot.place(), &[0; Slot::BYTES])?;
+        Ok(disk.sync_data()?)
     });
     changed.map_err(|error| error.at(&path))
 }
@@ -173,9 +176,12 @@ struct Slot {
 impl Slot {
     const BYTES: usize = 8 + WRAPPED_BYTES + 4;
 
+    fn place(&self) -> u64 {
+        SLOTS[(self.number % 2) as usize]
+    }
+
     fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
-        let place = SLOTS[(self.number % 2) as usize];
-        disk.write(place, &summed([&self.number.to_le_bytes()[..], &self.wrapped].concat()))?;
+        disk.write(self.place(), &summed([&self.number.to_le_bytes()[..], &self.wrapped].concat()))?;
         Ok(disk.sync_data()?)
     }
 

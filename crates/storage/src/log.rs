@@ -4,7 +4,8 @@
 //! here instead, as one record, and synced; the tree takes it in memory only. At a checkpoint (the log
 //! is full, or nobody writes) the tree is written out once for all of it, and the log begins anew.
 //!
-//! The tree holds the number of the epoch that began with its last checkpoint. Records of that epoch are
+//! The tree holds the number of the epoch that began with its last checkpoint; the first is a random one, so
+//! that no value in an old record can pass for a later record. Records of that epoch are
 //! not in the tree's pages yet and are replayed when it is opened; all others are void. A record says
 //! what its keys hold afterwards, so that replaying twice does no harm.
 //!
@@ -73,6 +74,11 @@ impl Log {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Whether there has never been a record.
+    pub(crate) fn is_unused(&self) -> io::Result<bool> {
+        Ok(self.read_header(0)?.is_none_or(|first| first.epoch == 0))
     }
 
     /// Begins an epoch that the tree on disk has begun.
@@ -146,7 +152,7 @@ impl Log {
     /// Finds the records of `epoch` that an earlier process left. Until the next epoch nothing is added.
     pub(crate) fn find(&mut self, epoch: u64) -> Result<(), Error> {
         self.begin(epoch);
-        if self.blank {
+        if std::mem::take(&mut self.blank) {
             return Ok(());
         }
         let damaged = |cause: &str| Error::Damaged { cause: format!("its log {cause}") };
@@ -164,7 +170,8 @@ impl Log {
             return Err(damaged(&format!("cannot be read from its record {} on", self.count)));
         }
         (self.synced_count, self.synced_end) = (self.count, self.end);
-        self.full = self.count > 0;
+        // Also if there are none: those that followed a lost one may be there, and must not follow another.
+        self.full = true;
         Ok(())
     }
 

@@ -76,6 +76,9 @@ impl Medium {
         let mut journal = Vec::with_capacity(state.unsynced.len());
         for &(offset, length) in &state.unsynced {
             let length = disk_len.saturating_sub(offset).min(length as u64) as usize;
+            if length == 0 {
+                continue;
+            }
             let mut data = vec![0; length];
             self.disk.read(offset, &mut data)?;
             journal.push(Step::Write { offset, data });

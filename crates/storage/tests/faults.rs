@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use larder_storage::faulty::{FaultyDisk, Lasting, Operation};
-use larder_storage::{Batch, Disk, Durability, Error, Options, Store};
+use larder_storage::{Batch, Disk, Durability, Error, Options, Store, Ticket};
+use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use std::io;
 use std::ops::Bound::{self, Unbounded};
@@ -106,7 +107,7 @@ fn relaxed_writes_are_lost_from_the_end_and_never_in_part() {
         disk.fail(Operation::Change, passing, Lasting::Forever);
         let acknowledged = write_until_failure(&store);
         let store = Store::on_disk(disk.crash(passing), options).unwrap();
-        assert!(last_batch(&store) <= acknowledged.map(|n| n + 1));
+        assert!(last_batch(&store) <= Some(acknowledged.map_or(0, |n| n + 1)));
     }
 }
 
@@ -393,5 +394,180 @@ fn a_flipped_bit_anywhere_never_panics_and_never_yields_other_bytes() {
         }
         let _ = store.write(batch(3));
         let _ = store.close();
+    }
+}
+
+/// A batch whose record in the log is as long as any other's.
+fn named(n: u8, life: u8) -> Batch {
+    let mut batch = Batch::default();
+    batch.put(vec![n], vec![life; 100]);
+    batch
+}
+
+fn lives(store: &Store) -> Vec<(u8, u8)> {
+    let range = store.snapshot().range(Unbounded, Unbounded).unwrap();
+    range.map(|entry| entry.map(|(key, value)| (key[0], value[0])).unwrap()).collect()
+}
+
+#[test]
+fn a_relaxed_write_that_a_power_loss_took_never_comes_back() {
+    let options = Options { durability: Durability::Relaxed, log_bytes: 64 << 10, ..OPTIONS };
+    for seed in 0..400 {
+        let disk = FaultyDisk::default();
+        let store = Store::on_disk(disk.clone(), options).unwrap();
+        (0..6).for_each(|n| store.write(named(n, 1)).unwrap());
+        let disk = disk.crash(seed);
+        let store = Store::on_disk(disk.clone(), options).unwrap();
+        let mut expected = lives(&store);
+        let lost = expected.len() as u8;
+        assert_eq!(expected, (0..lost).map(|n| (n, 1)).collect::<Vec<_>>(), "seed {seed}");
+        store.write(named(lost, 2)).unwrap();
+        expected.push((lost, 2));
+        let after = lives(&Store::on_disk(disk.crash(seed / 7), options).unwrap());
+        assert!(after == expected || after == expected[..lost as usize], "seed {seed}: {after:?}");
+    }
+}
+
+#[test]
+fn the_log_counts_until_the_tree_is_on_disk_however_often_reads_fail() {
+    let options = Options { log_bytes: 64 << 10, ..OPTIONS };
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), options).unwrap();
+    (0..40).for_each(|n| store.write(batch(n)).unwrap());
+    let fail_read = || {
+        disk.fail(Operation::Read, 0, Lasting::Once);
+        let read = |n| keys(n).try_for_each(|key| store.snapshot().get(&key).map(drop));
+        let limit = Instant::now() + Duration::from_secs(10);
+        while (0..40).all(|n| read(n).is_ok()) {
+            assert!(Instant::now() < limit, "no read reached the disk");
+        }
+    };
+    let wait_until_readable = || {
+        let limit = Instant::now() + Duration::from_secs(10);
+        while store.snapshot().get(b"last").is_err() || store.snapshot().get(b"00/0039").is_err() {
+            assert!(Instant::now() < limit, "not readable within ten seconds");
+            std::thread::yield_now();
+        }
+    };
+    fail_read();
+    disk.fail(Operation::Change, 0, Lasting::Forever);
+    wait_until_readable();
+    // Until somebody tries to write the tree out.
+    let tried = disk.changes() + 1;
+    let limit = Instant::now() + Duration::from_secs(1);
+    while disk.changes() <= tried && Instant::now() < limit {
+        std::thread::yield_now();
+    }
+    fail_read();
+    wait_until_readable();
+    assert_eq!(last_batch(&store), Some(39));
+    disk.heal();
+    store.write(batch(40)).unwrap();
+    assert_eq!(last_batch(&Store::on_disk(disk.crash(0), options).unwrap()), Some(40));
+}
+
+#[test]
+fn a_file_cut_short_is_an_error_and_never_an_empty_store() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+    (0..BATCHES).for_each(|n| store.write(batch(n)).unwrap());
+    store.close().unwrap();
+    let whole = disk.bytes();
+    for length in (1..whole.len()).step_by(509) {
+        let cut = FaultyDisk::from(whole[..length].to_vec());
+        if let Ok(store) = Store::on_disk(cut, OPTIONS) {
+            assert_eq!(last_batch(&store), Some(BATCHES - 1), "{length} of {} bytes", whole.len());
+        }
+    }
+}
+
+/// A disk that is written to, once, in the middle of being read.
+#[derive(Debug)]
+struct BusyDisk {
+    disk: FaultyDisk,
+    writer: Arc<Mutex<Option<Store>>>,
+    tickets: Arc<Mutex<Vec<Ticket>>>,
+}
+
+impl Disk for BusyDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(offset, out)?;
+        if let Some(store) = self.writer.lock().take() {
+            self.tickets.lock().push(store.submit(named(9, 9), store.generation()).unwrap());
+        }
+        Ok(())
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.sync_data()
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, data)
+    }
+}
+
+#[test]
+fn a_batch_from_before_the_store_was_reopened_is_not_committed_after_it() {
+    let (disk, writer, tickets) = (FaultyDisk::default(), Arc::default(), Arc::default());
+    let busy = BusyDisk { disk: disk.clone(), writer: Arc::clone(&writer), tickets: Arc::clone(&tickets) };
+    let store = Store::on_disk(busy, OPTIONS).unwrap();
+    (0..4).for_each(|n| store.write(batch(n)).unwrap());
+    let generation = store.generation();
+    disk.fail(Operation::Read, 0, Lasting::Once);
+    let read_all = || store.snapshot().range(Unbounded, Unbounded)?.try_for_each(|entry| entry.map(drop));
+    assert!(read_all().is_err());
+    *writer.lock() = Some(store.clone());
+    let limit = Instant::now() + Duration::from_secs(10);
+    while store.generation() == generation {
+        assert!(Instant::now() < limit, "not reopened within ten seconds");
+        drop(store.snapshot());
+        std::thread::yield_now();
+    }
+    // Who reads now does not see it.
+    let ticket = tickets.lock().pop().unwrap();
+    assert!(matches!(ticket.wait(), Err(Error::Failed { .. })));
+    while read_all().is_err() {
+        assert!(Instant::now() < limit, "reads did not recover within ten seconds");
+    }
+    assert_eq!(last_batch(&store), Some(3));
+    store.write(batch(4)).unwrap();
+    assert_eq!(last_batch(&store), Some(4));
+}
+
+/// What a record of the log looks like, for who can put anything into a value.
+fn forged(epoch: u64) -> Vec<u8> {
+    let (key, value) = (b"forged", b"value");
+    let lengths = [key.len() as u32, value.len() as u32].map(u32::to_le_bytes).concat();
+    let payload = [&lengths[..], key, value].concat();
+    let header = [payload.len() as u64, epoch, 1, 0].map(u64::to_le_bytes).concat();
+    let rest = [header, payload].concat();
+    let mut sector = [&crc32fast::hash(&rest).to_le_bytes()[..], &rest].concat();
+    sector.resize(512, 0);
+    sector
+}
+
+#[test]
+fn a_value_that_looks_like_a_record_of_the_log_is_never_replayed() {
+    for epoch in 1..6 {
+        let disk = FaultyDisk::default();
+        let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
+        store.write(named(0, 1)).unwrap();
+        let mut trap = Batch::default();
+        // Its value begins 45 bytes into the log.
+        trap.put(vec![1], [&[0; 512 - 45][..], &forged(epoch).repeat(4)].concat());
+        store.write(trap).unwrap();
+        let mut large = Batch::default();
+        large.put(vec![2], vec![2; OPTIONS.log_bytes as usize]);
+        store.write(large).unwrap();
+        store.write(named(3, 3)).unwrap();
+        let store = Store::on_disk(disk.crash(0), OPTIONS).unwrap();
+        let range = store.snapshot().range(Unbounded, Unbounded).unwrap();
+        let found: Vec<_> = range.map(|entry| entry.map(|(key, _)| key.to_vec()).unwrap()).collect();
+        assert_eq!(found, [[0], [1], [2], [3]], "epoch {epoch}");
     }
 }

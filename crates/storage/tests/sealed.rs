@@ -86,6 +86,16 @@ fn another_master_key_takes_over_and_the_old_one_no_longer_opens() {
 }
 
 #[test]
+fn the_data_key_under_the_old_master_key_is_not_left_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(dir.path(), sealed_with(1)).unwrap().write(batch(0)).unwrap();
+    let wrapped = file(dir.path())[512 + 8..512 + 80].to_vec();
+    rekey(dir.path(), key(1), key(2)).unwrap();
+    assert!(!file(dir.path()).windows(wrapped.len()).any(|window| window == wrapped));
+    assert_eq!(held(&Store::open(dir.path(), sealed_with(2)).unwrap()), 1);
+}
+
+#[test]
 fn a_store_in_use_keeps_its_key() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), sealed_with(1)).unwrap();

@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 fn memory() -> Store {
     Store::memory(Options::default()).unwrap()
@@ -381,6 +382,51 @@ fn relaxed_writes_are_visible_once_answered() {
         store.write(puts(&[("a", &n.to_string())])).unwrap();
         assert_eq!(committed(&store, "a"), Some(n.to_string().into_bytes()));
     }
+}
+
+/// A disk that has the next batch queued whenever one is written, until there is a sync.
+#[derive(Debug)]
+struct FeedingDisk {
+    disk: FaultyDisk,
+    fed: Arc<Mutex<Option<Store>>>,
+}
+
+impl Disk for FeedingDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.disk.read(offset, out)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.fed.lock().unwrap().take();
+        self.disk.sync_data()
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some(store) = &*self.fed.lock().unwrap() {
+            submit(store, puts(&[("a", "1")]));
+        }
+        self.disk.write(offset, data)
+    }
+}
+
+#[test]
+fn a_relaxed_write_is_synced_soon_although_others_follow() {
+    let fed = Arc::new(Mutex::new(None));
+    let disk = FeedingDisk { disk: FaultyDisk::default(), fed: Arc::clone(&fed) };
+    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let store = Store::on_disk(disk, options).unwrap();
+    store.write(puts(&[("a", "1")])).unwrap();
+    *fed.lock().unwrap() = Some(store.clone());
+    store.write(puts(&[("a", "1")])).unwrap();
+    let limit = Instant::now() + Duration::from_secs(1);
+    while fed.lock().unwrap().is_some() && Instant::now() < limit {
+        thread::yield_now();
+    }
+    assert!(fed.lock().unwrap().take().is_none(), "no sync within a second");
 }
 
 /// Each thread owns a key and counts it up on what `latest` says; all share a counter and read
