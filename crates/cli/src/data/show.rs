@@ -170,12 +170,13 @@ mod tests {
     #[test]
     fn a_table_is_aligned_by_columns_and_cut() {
         let names = ["name".to_owned(), "n".to_owned()];
-        let rows = vec![vec!["東京".to_owned(), "1".to_owned()], vec!["x".repeat(40), "22".to_owned()]];
+        let rows = vec![vec!["東京".to_owned(), "1".to_owned()], vec!["x".repeat(60), "22".to_owned()]];
         let text = table(&names, rows);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], format!("name{}n", " ".repeat(30)));
-        assert_eq!(lines[1], format!("東京{}1", " ".repeat(30)));
-        assert_eq!(lines[2], format!("{}…  22", "x".repeat(31)));
+        let filled = " ".repeat(CELL_COLUMNS_MAX - 2);
+        assert_eq!(lines[0], format!("name{filled}n"));
+        assert_eq!(lines[1], format!("東京{filled}1"));
+        assert_eq!(lines[2], format!("{}…  22", "x".repeat(CELL_COLUMNS_MAX - 1)));
     }
 
     #[test]
