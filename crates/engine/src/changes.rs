@@ -180,7 +180,7 @@ pub(crate) fn entries(
 ) -> Result<impl DoubleEndedIterator<Item = Result<Entry, Error>> + use<>, Error> {
     let prefix = layout::changes(table);
     let key = |number: u64| [&prefix[..], &number.to_be_bytes()].concat();
-    let end = crate::key_bytes::after_prefix(&prefix).expect("the log does not begin with FF");
+    let end = after(&prefix);
     let from = from.map(key);
     let from = if let Bound::Unbounded = from { Bound::Included(prefix.clone()) } else { from };
     let to = to.map(key);
@@ -249,12 +249,12 @@ impl Engine {
         let snapshot = self.store.snapshot();
         let mut more = false;
         let mut from = layout::all_changes().to_vec();
-        let end = crate::key_bytes::after_prefix(&from).expect("the log does not begin with FF");
+        let end = after(&from);
         loop {
             let first = snapshot.range(Bound::Included(&from), Bound::Excluded(&end))?.next().transpose()?;
             let Some((key, _)) = first else { return Ok(more) };
             let id = layout::change_owner(&key).ok_or(Error::Damaged("the log's key cannot be read"))?;
-            from = key_bytes_after(&layout::changes(id));
+            from = after(&layout::changes(id));
             let catalog = self.catalog()?;
             let forgotten = match catalog.by_id(id) {
                 Some(table) if !table.copies.is_empty() => continue,
@@ -288,7 +288,8 @@ impl Engine {
     }
 }
 
-fn key_bytes_after(prefix: &[u8]) -> Vec<u8> {
+/// The first key after all of the log that begin so.
+fn after(prefix: &[u8]) -> Vec<u8> {
     crate::key_bytes::after_prefix(prefix).expect("the log does not begin with FF")
 }
 

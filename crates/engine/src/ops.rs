@@ -580,6 +580,24 @@ pub struct Scan {
     pub capacity: ReturnCapacity,
 }
 
+impl Scan {
+    /// A scan of a whole table from its beginning, of which a caller changes what it wants otherwise.
+    pub fn of(table: TableName) -> Self {
+        Self {
+            table,
+            index: None,
+            filter: None,
+            projection: None,
+            select: None,
+            limit: None,
+            start: None,
+            segment: None,
+            consistent: false,
+            capacity: ReturnCapacity::None,
+        }
+    }
+}
+
 /// One of `total` parts of a parallel scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {

@@ -109,18 +109,8 @@ fn cities(engine: &Engine, table: &str, index: bool) -> BTreeMap<String, String>
     let mut found = BTreeMap::new();
     let mut start = None;
     loop {
-        let request = Scan {
-            table: name(table),
-            index: index.then(|| IndexName::new("by_city").unwrap()),
-            filter: None,
-            projection: None,
-            select: None,
-            limit: None,
-            start,
-            segment: None,
-            consistent: false,
-            capacity: ReturnCapacity::None,
-        };
+        let request =
+            Scan { index: index.then(|| IndexName::new("by_city").unwrap()), start, ..Scan::of(name(table)) };
         let page = engine.scan(&request).unwrap();
         for item in page.items.unwrap_or_default().iter().map(built) {
             found.insert(text(&item, "pk"), text(&item, "city"));

@@ -177,18 +177,8 @@ impl System {
         }
         let mut start = None;
         loop {
-            let request = Scan {
-                table: first.table_name.clone(),
-                index: None,
-                filter: None,
-                projection: None,
-                select: None,
-                limit: None,
-                start,
-                segment: None,
-                consistent: false,
-                capacity: ReturnCapacity::Total,
-            };
+            let request =
+                Scan { start, capacity: ReturnCapacity::Total, ..Scan::of(first.table_name.clone()) };
             let page = first.store.scan(request).await?;
             census.units += page.units;
             for item in &page.items {

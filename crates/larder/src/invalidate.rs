@@ -485,16 +485,10 @@ impl Plan {
             }
             How::Scan(filter) => {
                 let request = ops::Scan {
-                    table: core.table_name.clone(),
-                    index: None,
                     filter: filter.clone(),
-                    projection: None,
-                    select: None,
-                    limit: None,
                     start,
-                    segment: None,
-                    consistent: false,
                     capacity: ReturnCapacity::Total,
+                    ..ops::Scan::of(core.table_name.clone())
                 };
                 core.store.scan(request).await?
             }

@@ -401,18 +401,7 @@ table numbers {
         assert_eq!((census.markers, census.strangers.items, census.entities["Text"].items), (1, 0, 0));
 
         let table = TableName::new("texts").unwrap();
-        let scan = larder_engine::ops::Scan {
-            table,
-            index: None,
-            filter: None,
-            projection: None,
-            select: None,
-            limit: None,
-            start: None,
-            segment: None,
-            consistent: true,
-            capacity: ReturnCapacity::None,
-        };
+        let scan = larder_engine::ops::Scan { consistent: true, ..larder_engine::ops::Scan::of(table) };
         let item = system.store().scan(scan).await.unwrap().items.remove(0);
         let ends = item.get("ends").and_then(|ends| ends.as_number()?.to_i64()).unwrap();
         assert!(ends - system.now().as_second() <= 60);

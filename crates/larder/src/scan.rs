@@ -418,18 +418,7 @@ pub(crate) fn request(
     filter: Option<Condition>,
     consistent: bool,
 ) -> ops::Scan {
-    ops::Scan {
-        table: core.table_name.clone(),
-        index: None,
-        filter,
-        projection: None,
-        select: None,
-        limit: None,
-        start,
-        segment: None,
-        consistent,
-        capacity: ReturnCapacity::None,
-    }
+    ops::Scan { filter, start, consistent, ..ops::Scan::of(core.table_name.clone()) }
 }
 
 impl<R> Clone for Scan<R> {

@@ -56,18 +56,7 @@ async fn stored(store: &Store) -> Vec<(TableName, Item)> {
     for table in store.list_tables().await.unwrap() {
         let mut start = None;
         loop {
-            let request = Scan {
-                table: table.clone(),
-                index: None,
-                filter: None,
-                projection: None,
-                select: None,
-                limit: None,
-                start,
-                segment: None,
-                consistent: true,
-                capacity: ReturnCapacity::None,
-            };
+            let request = Scan { start, consistent: true, ..Scan::of(table.clone()) };
             let page = store.scan(request).await.unwrap();
             all.extend(page.items.into_iter().map(|item| (table.clone(), item)));
             start = page.last_key;

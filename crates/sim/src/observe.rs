@@ -207,16 +207,10 @@ const PAGE_ITEMS: usize = 7;
 fn scan(engine: &Engine, place: Place, index: Option<IndexShape>) -> Result<Vec<Item>, Trouble> {
     pages(|start| {
         engine.scan(&Scan {
-            table: place.table(),
             index: index.map(|index| index_name(index.name)),
-            filter: None,
-            projection: None,
-            select: None,
             limit: Some(PAGE_ITEMS),
             start,
-            segment: None,
-            consistent: false,
-            capacity: ReturnCapacity::None,
+            ..Scan::of(place.table())
         })
     })
 }

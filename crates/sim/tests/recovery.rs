@@ -71,18 +71,7 @@ fn all_items(engine: &Engine, table: &TableName) -> Items {
     let mut found = Items::new();
     let mut start = None;
     loop {
-        let request = Scan {
-            table: table.clone(),
-            index: None,
-            filter: None,
-            projection: None,
-            select: None,
-            limit: None,
-            start,
-            segment: None,
-            consistent: false,
-            capacity: ReturnCapacity::None,
-        };
+        let request = Scan { start, ..Scan::of(table.clone()) };
         let page = engine.scan(&request).unwrap();
         for row in page.items.unwrap_or_default() {
             let item = match row {

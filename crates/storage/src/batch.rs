@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const OVERHEAD: usize = 96;
 /// Holds the number after the last that was appended. The engine's keys begin with other bytes.
-pub(crate) const NEXT_NUMBER: &[u8] = &[0x00];
+pub(crate) const NEXT_NUMBER: &[u8] = b"\x00next number";
 
 /// A set of changes, applied atomically.
 #[derive(Debug, Default)]

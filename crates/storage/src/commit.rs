@@ -10,7 +10,7 @@
 //! waiting is answered with an error and the generation changes, because those batches may rest on each
 //! other.
 
-use crate::batch::{Change, NEXT_NUMBER, counter_value, counters};
+use crate::batch::{Change, counter_value, counters};
 use crate::log::Log;
 use crate::medium::{Lease, Medium};
 use crate::snapshot::{self, Table, contain_panic};
@@ -365,10 +365,7 @@ impl Committer {
             let table = open_table(&database)?;
             Ok((database, table))
         })?;
-        let next_entry = match snapshot::get(&table, NEXT_NUMBER)? {
-            Some(next) => next.first_chunk().map_or(u64::MAX, |next| u64::from_be_bytes(*next)),
-            None => 1,
-        };
+        let next_entry = snapshot::next_number(&table)?;
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
             medium: Arc::clone(&medium),
@@ -429,7 +426,7 @@ impl Committer {
             return;
         }
         let mut stage = Stage::Applying;
-        match self.try_commit(&fold(&group), &mut stage) {
+        match self.try_commit(&fold(&group), &mut stage, false) {
             Ok(()) => self.settle(group),
             Err(cause) => self.recover(group, stage, cause),
         }
@@ -459,12 +456,9 @@ impl Committer {
 
     /// Applies and publishes. On error nothing is published, and `stage` tells how far it came.
     ///
-    /// A group that finds no room in the log, or none at all, is a checkpoint.
-    fn try_commit(&mut self, changes: &[Folded], stage: &mut Stage) -> Result<(), Error> {
-        self.commit_group(changes, stage, false)
-    }
-
-    fn commit_group(&mut self, changes: &[Folded], stage: &mut Stage, closing: bool) -> Result<(), Error> {
+    /// A group that finds no room in the log, or none at all, is a checkpoint. When it is the last one, `closing`,
+    /// the next open need not look for the log's records.
+    fn try_commit(&mut self, changes: &[Folded], stage: &mut Stage, closing: bool) -> Result<(), Error> {
         let Some(database) = &self.database else { return Err(Error::Closed) };
         let (log, durability) = (&mut self.log, self.options.durability);
         let (logged, table) = contain_panic(|| {
@@ -536,7 +530,7 @@ impl Committer {
         // A commit that only the journal holds would make the log void too early.
         self.restore()?;
         let mut stage = Stage::Applying;
-        self.try_commit(&[], &mut stage)
+        self.try_commit(&[], &mut stage, false)
     }
 
     /// Whether the tree was written out. If not, the store is readable again where that is possible.
@@ -657,7 +651,7 @@ impl Committer {
         match &self.log {
             Some(_) if self.written => {
                 let mut stage = Stage::Applying;
-                self.commit_group(&[], &mut stage, true)
+                self.try_commit(&[], &mut stage, true)
             }
             Some(_) | None => Ok(()),
         }

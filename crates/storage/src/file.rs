@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The header is written and synced before anything else is, so a file without one is new, or is
-//! not ours. It is written again once the tree is there: from then on a file without a tree was cut short. A file that begins with the tree is of the time before the log: it goes on without.
+//! not ours. It is written again once the tree is there: from then on a file without a tree was cut
+//! short. A file that begins with the tree is of the time before the log: it goes on without.
 
 use crate::medium::{Section, is_blank};
 use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};

@@ -4,10 +4,10 @@
 //! here instead, as one record, and synced; the tree takes it in memory only. At a checkpoint (the log
 //! is full, or nobody writes) the tree is written out once for all of it, and the log begins anew.
 //!
-//! The tree holds the number of the epoch that began with its last checkpoint; the first is a random one, so
-//! that no value in an old record can pass for a later record. Records of that epoch are
-//! not in the tree's pages yet and are replayed when it is opened; all others are void. A record says
-//! what its keys hold afterwards, so that replaying twice does no harm.
+//! The tree holds the number of the epoch that began with its last checkpoint; the first is a random one,
+//! so that no value in an old record can pass for a later record. Records of that epoch are not in the
+//! tree's pages yet and are replayed when it is opened; all others are void. A record says what its keys
+//! hold afterwards, so that replaying twice does no harm.
 //!
 //! A record that was cut short by a crash ends the log, because nothing after it was acknowledged. Each
 //! record tells how many before it were on disk: if one of those cannot be read, the log is damaged, and

@@ -26,8 +26,7 @@ impl Snapshot {
 
     /// The number after the last that was appended: all in the snapshot are below it, later ones are not.
     pub fn next_number(&self) -> Result<u64, Error> {
-        let next = self.get(NEXT_NUMBER)?;
-        Ok(next.and_then(|next| next.first_chunk().map(|next| u64::from_be_bytes(*next))).unwrap_or(1))
+        next_number(&self.0)
     }
 
     /// The entries between two keys, in key order, from either end.
@@ -54,6 +53,13 @@ pub(crate) fn get(table: &Table, key: &[u8]) -> Result<Option<Value>, Error> {
         let length = checksum::verify(key, guard.value())?;
         Ok(Some(Value { guard, length }))
     })
+}
+
+pub(crate) fn next_number(table: &Table) -> Result<u64, Error> {
+    let Some(next) = get(table, NEXT_NUMBER)? else { return Ok(1) };
+    let bytes =
+        next.as_array().ok_or(Error::Corrupt { key: NEXT_NUMBER.to_vec(), cause: "it is no number" })?;
+    Ok(u64::from_be_bytes(*bytes))
 }
 
 /// A key or a value, as stored; the checksum is verified and not part of it.

@@ -107,18 +107,7 @@ pub(crate) fn built(row: &Row) -> Item {
 
 /// All items of the table, or of an index.
 pub(crate) fn scan(engine: &Engine, index: Option<&str>) -> Result<Vec<Item>, Error> {
-    let request = Scan {
-        table: name("data"),
-        index: index.map(|index| IndexName::new(index).unwrap()),
-        filter: None,
-        projection: None,
-        select: None,
-        limit: None,
-        start: None,
-        segment: None,
-        consistent: false,
-        capacity: ReturnCapacity::None,
-    };
+    let request = Scan { index: index.map(|index| IndexName::new(index).unwrap()), ..Scan::of(name("data")) };
     Ok(engine.scan(&request)?.items.unwrap_or_default().iter().map(built).collect())
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use larder::store::Error;
-use larder::store::ops::{ReturnCapacity, Scan};
+use larder::store::ops::Scan;
 use larder::{Environment, Number, Store};
 use larder_model::{AttributeValue, Item, TableName};
 
@@ -76,18 +76,7 @@ async fn all(store: &Store, table: &TableName) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     let mut start = None;
     loop {
-        let scan = Scan {
-            table: table.clone(),
-            index: None,
-            filter: None,
-            projection: None,
-            select: None,
-            limit: None,
-            start,
-            segment: None,
-            consistent: true,
-            capacity: ReturnCapacity::None,
-        };
+        let scan = Scan { start, consistent: true, ..Scan::of(table.clone()) };
         let page = store.scan(scan).await?;
         items.extend(page.items);
         start = page.last_key;
