@@ -8,7 +8,7 @@ mod systems;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use larder::store::ops::{DeleteItem, ReturnCapacity, Scan, WriteOptions};
+use larder::store::ops::{DeleteItem, Scan, WriteOptions};
 use larder::{Entry, Error, Fields, Shelf, Store, System, Value};
 use larder_model::{AttributeValue, Item, TableName};
 use proptest::prelude::*;
