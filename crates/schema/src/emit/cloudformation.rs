@@ -1,0 +1,458 @@
+//! CloudFormation: the tables, who may use them, the alarms and the budget of a system.
+//!
+//! One template serves every stage: params that stand in names or tags become parameters, with the value of
+//! the environment as their default. Where a part comes from stands in the `Metadata` of its resource,
+//! property by property; JSON has no comments.
+//!
+//! A stack lives in one region, so tables in several regions make several templates. Policies name the tables
+//! of the stack exactly, without the `*` that [`super::iam`] needs. Tables with indexes are made one after the
+//! other, because DynamoDB builds the indexes of only a few tables at a time.
+//!
+//! A table that is retained is also protected from deletion, by CloudFormation and by DynamoDB.
+
+use larder_model as model;
+use serde_json::{Map, Value as Json, json};
+
+use super::iam::{self, Part};
+use super::origin::Origins;
+use super::{alarms, names};
+use crate::schema::*;
+use crate::span::SourceFile;
+
+/// A template, and the region it is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// `None`: wherever it is deployed.
+    pub region: Option<String>,
+    pub template: Json,
+}
+
+/// The templates of a system: one, unless its tables name several regions.
+///
+/// ```
+/// use larder_schema::{Environment, NoFiles, Schema, emit};
+///
+/// let text = r#"
+/// system keiba
+/// param stage: string = "dev" from STAGE
+/// table races {
+///   name  "races-{stage}"
+///   key   race_id
+///   entity Race { race_id: string nonempty }
+/// }
+/// "#;
+/// let loaded = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new());
+/// let schema = loaded.schema.expect("there is nothing wrong with it");
+/// let stacks = emit::cloudformation(&schema, &loaded.files, &Environment::new()).expect("the name fits");
+/// let table = &stacks[0].template["Resources"]["RacesTable"];
+/// assert_eq!(table["Properties"]["TableName"]["Fn::Sub"], "races-${Stage}");
+/// assert_eq!(table["Metadata"]["Larder"]["TableName"], "keiba.larder:5");
+/// ```
+pub fn cloudformation(
+    schema: &Schema,
+    files: &[SourceFile],
+    environment: &Environment,
+) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
+    let setups = schema.tables(environment)?;
+    let mut regions: Vec<Option<&str>> = Vec::new();
+    for table in &schema.tables {
+        if !regions.contains(&table.region.as_deref()) {
+            regions.push(table.region.as_deref());
+        }
+    }
+    let origins = Origins::new(files);
+    let mut stacks = Vec::new();
+    for (at, region) in regions.into_iter().enumerate() {
+        let tables: Vec<(&Table, &TableSetup)> = schema
+            .tables
+            .iter()
+            .zip(&setups)
+            .filter(|(table, _)| table.region.as_deref() == region)
+            .collect();
+        let mut builder =
+            Builder::new(schema, &origins, &tables, environment).map_err(|error| vec![error])?;
+        builder.tables(&tables);
+        builder.policies();
+        // What belongs to the system or the account, not to a table, is in the first template alone.
+        let first = at == 0;
+        builder.alarms(first);
+        if first {
+            builder.budget();
+        }
+        stacks.push(Stack { region: region.map(str::to_owned), template: builder.template(region) });
+    }
+    Ok(stacks)
+}
+
+struct Builder<'a> {
+    schema: &'a Schema,
+    origins: &'a Origins<'a>,
+    parameters: Map<String, Json>,
+    resources: Map<String, Json>,
+    outputs: Map<String, Json>,
+    /// Params of the schema and their parameters.
+    params: Vec<(String, String)>,
+    /// Tables of the stack and their resources.
+    tables: Vec<(&'a Table, String)>,
+    /// What CloudFormation cannot say, and why.
+    left_out: Vec<String>,
+}
+
+/// CloudFormation takes 255, and a number may follow.
+const ID_BYTES_MAX: usize = 240;
+
+/// The parameter that says who is told.
+const TOPIC: &str = "NotificationTopicArn";
+const HAS_TOPIC: &str = "HasNotificationTopic";
+
+impl<'a> Builder<'a> {
+    fn new(
+        schema: &'a Schema,
+        origins: &'a Origins<'a>,
+        tables: &[(&'a Table, &TableSetup)],
+        environment: &Environment,
+    ) -> Result<Self, EnvironmentError> {
+        let mut builder = Self {
+            schema,
+            origins,
+            parameters: Map::new(),
+            resources: Map::new(),
+            outputs: Map::new(),
+            params: Vec::new(),
+            tables: Vec::new(),
+            left_out: Vec::new(),
+        };
+        if !schema.alarms.is_empty() || !schema.budgets.is_empty() {
+            builder.parameters.insert(
+                TOPIC.to_owned(),
+                json!({
+                    "Type": "String",
+                    "Default": "",
+                    "Description": "The SNS topic that alarms and budgets tell, which must let \
+                        cloudwatch.amazonaws.com and budgets.amazonaws.com publish; empty for none",
+                }),
+            );
+        }
+        let used: Vec<&Table> = tables.iter().map(|(table, _)| *table).collect();
+        for param in names::params(schema, &used) {
+            let id = builder.free_id(&names::pascal(&param.name));
+            let mut parameter = Map::new();
+            parameter.insert("Type".to_owned(), json!("String"));
+            parameter.insert("Default".to_owned(), json!(names::value(schema, param, environment)?));
+            let docs = param.docs.iter().map(|line| line.trim().to_owned());
+            let place = origins.param(&param.name).map(|place| format!("({place})"));
+            let description: Vec<String> = docs.chain(place).collect();
+            if !description.is_empty() {
+                parameter.insert("Description".to_owned(), json!(description.join(" ")));
+            }
+            builder.parameters.insert(id.clone(), Json::Object(parameter));
+            builder.params.push((param.name.clone(), id));
+        }
+        for table in used {
+            let id = builder.free_id(&format!("{}Table", names::pascal(&table.name)));
+            // The name is taken now, so that whatever is named later keeps away from it.
+            builder.resources.insert(id.clone(), Json::Null);
+            builder.tables.push((table, id));
+        }
+        Ok(builder)
+    }
+
+    /// A logical name that nothing has: parameters and resources share their names.
+    fn free_id(&self, wanted: &str) -> String {
+        let taken = |id: &String| self.parameters.contains_key(id) || self.resources.contains_key(id);
+        let wanted = names::cut(wanted, ID_BYTES_MAX);
+        std::iter::once(wanted.to_owned())
+            .chain((2..).map(|number| format!("{wanted}{number}")))
+            .find(|id| !taken(id))
+            .expect("there are more numbers than names")
+    }
+
+    fn tables(&mut self, setups: &[(&'a Table, &TableSetup)]) {
+        let mut before: Option<String> = None;
+        for ((table, setup), (_, id)) in setups.iter().zip(self.tables.clone()) {
+            let policy = match setup.on_delete {
+                OnDelete::Retain => "Retain",
+                OnDelete::Delete => "Delete",
+            };
+            let mut resource = Map::new();
+            resource.insert("Type".to_owned(), json!("AWS::DynamoDB::Table"));
+            resource.insert("DeletionPolicy".to_owned(), json!(policy));
+            resource.insert("UpdateReplacePolicy".to_owned(), json!(policy));
+            resource.insert("Properties".to_owned(), self.table_properties(table, setup));
+            resource.insert("Metadata".to_owned(), json!({"Larder": self.table_places(table)}));
+            if !table.indexes.is_empty()
+                && let Some(before) = before.replace(id.clone())
+            {
+                resource.insert("DependsOn".to_owned(), json!([before]));
+            }
+            self.resources.insert(id.clone(), Json::Object(resource));
+            self.outputs.insert(
+                format!("{id}Name"),
+                json!({"Description": format!("What the store calls `{}`", table.name), "Value": {"Ref": id}}),
+            );
+            self.outputs.insert(
+                format!("{id}Arn"),
+                json!({"Description": format!("The ARN of `{}`", table.name), "Value": {"Fn::GetAtt": [id, "Arn"]}}),
+            );
+        }
+    }
+
+    fn table_properties(&self, table: &Table, setup: &TableSetup) -> Json {
+        let definition = &setup.definition;
+        let mut properties = Map::new();
+        let mut put = |name: &str, value: Json| {
+            properties.insert(name.to_owned(), value);
+        };
+        put("TableName", self.text(&names::table_name(self.schema, table)));
+        let attributes = definition
+            .attributes
+            .iter()
+            .map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.name()}));
+        put("AttributeDefinitions", attributes.collect());
+        put("KeySchema", key_schema(&definition.key));
+        match definition.billing {
+            model::Billing::OnDemand => put("BillingMode", json!("PAY_PER_REQUEST")),
+            model::Billing::Provisioned(units) => {
+                put("BillingMode", json!("PROVISIONED"));
+                put("ProvisionedThroughput", throughput(units));
+            }
+        }
+        if !definition.indexes.is_empty() {
+            let indexes = definition.indexes.iter().map(|index| global_index(index, definition.billing));
+            put("GlobalSecondaryIndexes", indexes.collect());
+        }
+        if let Some(attribute) = &setup.ttl_attribute {
+            put("TimeToLiveSpecification", json!({"AttributeName": attribute, "Enabled": true}));
+        }
+        if let Some(pitr) = setup.pitr {
+            put(
+                "PointInTimeRecoverySpecification",
+                json!({"PointInTimeRecoveryEnabled": true, "RecoveryPeriodInDays": pitr.days}),
+            );
+        }
+        match &definition.encryption {
+            None => {}
+            Some(model::Encryption { kms_key: None }) => {
+                put("SSESpecification", json!({"SSEEnabled": true}));
+            }
+            Some(model::Encryption { kms_key: Some(key) }) => {
+                put("SSESpecification", json!({"SSEEnabled": true, "SSEType": "KMS", "KMSMasterKeyId": key}));
+            }
+        }
+        put("DeletionProtectionEnabled", json!(definition.deletion_protection));
+        if definition.class == Some(TableClass::StandardInfrequentAccess) {
+            put("TableClass", json!("STANDARD_INFREQUENT_ACCESS"));
+        }
+        if let Some(view) = definition.stream {
+            put("StreamSpecification", json!({"StreamViewType": stream_view(view)}));
+        }
+        if !table.tags.is_empty() {
+            let tags = table.tags.iter().map(
+                |(name, value)| json!({"Key": name, "Value": self.text(&names::open(self.schema, value))}),
+            );
+            put("Tags", tags.collect());
+        }
+        Json::Object(properties)
+    }
+
+    /// The line behind each property that a line is behind.
+    fn table_places(&self, table: &Table) -> Json {
+        let settings = [
+            ("TableName", "name"),
+            ("KeySchema", "key"),
+            ("BillingMode", "billing"),
+            ("TimeToLiveSpecification", "ttl"),
+            ("PointInTimeRecoverySpecification", "pitr"),
+            ("SSESpecification", "encryption"),
+            ("DeletionPolicy", "on_delete"),
+            ("TableClass", "class"),
+            ("StreamSpecification", "stream"),
+            ("Tags", "tags"),
+        ];
+        let mut places = Map::new();
+        let mut put = |name: String, place: Option<String>| {
+            if let Some(place) = place {
+                places.insert(name, json!(place));
+            }
+        };
+        put("Table".to_owned(), self.origins.table(&table.name));
+        for (property, setting) in settings {
+            put(property.to_owned(), self.origins.setting(&table.name, setting));
+        }
+        for index in &table.indexes {
+            let name = format!("GlobalSecondaryIndexes.{}", index.name);
+            put(name, self.origins.index(&table.name, &index.name));
+        }
+        Json::Object(places)
+    }
+
+    fn policies(&mut self) {
+        let tables: Vec<&Table> = self.tables.iter().map(|(table, _)| *table).collect();
+        for right in iam::rights(self.schema, &tables) {
+            let grant = right.grant.map(|at| self.schema.grants[at].name.as_str());
+            let document = iam::document(&right.statements, |resource| {
+                let id = self.table_id(resource.table);
+                match resource.part {
+                    Part::Table => json!({"Fn::GetAtt": [id, "Arn"]}),
+                    Part::Indexes => json!({"Fn::Sub": format!("${{{id}.Arn}}/index/*")}),
+                    Part::Streams => json!({"Fn::Sub": format!("${{{id}.Arn}}/stream/*")}),
+                }
+            });
+            let description = match grant {
+                Some(grant) => format!("What {} grants {grant}", self.schema.system),
+                None => format!("What the access patterns of {} need", self.schema.system),
+            };
+            let mut resource = json!({
+                "Type": "AWS::IAM::ManagedPolicy",
+                "Properties": {"Description": description, "PolicyDocument": document},
+            });
+            if let Some(place) = right.grant.and_then(|at| self.origins.grant(at)) {
+                resource["Metadata"] = json!({"Larder": {"PolicyDocument": place}});
+            }
+            let id = self.free_id(&format!("{}Policy", names::pascal(grant.unwrap_or("access"))));
+            self.outputs
+                .insert(format!("{id}Arn"), json!({"Description": description, "Value": {"Ref": id}}));
+            self.resources.insert(id, resource);
+        }
+    }
+
+    fn alarms(&mut self, first: bool) {
+        for (at, alarm) in self.schema.alarms.iter().enumerate() {
+            if alarm.metric == AlarmMetric::HitRate && !first {
+                continue;
+            }
+            let place = self.origins.alarm(at);
+            let made = alarms::alarms(self.schema, alarm, &self.tables);
+            if made.is_empty() {
+                let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+                let name = alarm.metric.name();
+                self.left_out.push(format!("{place}`{name}`: no CloudWatch metric is named for it"));
+            }
+            for (name, mut properties) in made {
+                let told = json!({"Fn::If": [HAS_TOPIC, [{"Ref": TOPIC}], {"Ref": "AWS::NoValue"}]});
+                properties["AlarmActions"] = told.clone();
+                properties["OKActions"] = told;
+                let mut resource = json!({"Type": "AWS::CloudWatch::Alarm", "Properties": properties});
+                if let Some(place) = &place {
+                    resource["Metadata"] = json!({"Larder": {"Alarm": place}});
+                }
+                let id = self.free_id(&name);
+                self.resources.insert(id, resource);
+            }
+        }
+    }
+
+    fn budget(&mut self) {
+        let Some(properties) = alarms::budget(self.schema, &json!({"Ref": TOPIC})) else { return };
+        let mut resource = json!({
+            "Type": "AWS::Budgets::Budget",
+            "Condition": HAS_TOPIC,
+            "Properties": properties,
+        });
+        if let Some(place) = self.origins.budget() {
+            resource["Metadata"] = json!({"Larder": {"Budget": place}});
+        }
+        let id = self.free_id("MonthlyBudget");
+        self.resources.insert(id, resource);
+    }
+
+    fn table_id(&self, table: &Table) -> &str {
+        let found = self.tables.iter().find(|(known, _)| known.name == table.name);
+        found.map(|(_, id)| id.as_str()).expect("rights are asked for the tables of the stack")
+    }
+
+    /// A text whose params are parameters.
+    fn text(&self, text: &ParamText) -> Json {
+        let id = |name: &str| {
+            let found = self.params.iter().find(|(param, _)| param == name);
+            found.map(|(_, id)| id.as_str()).expect("every param in a name or tag has a parameter")
+        };
+        if let [ParamPart::Param(name)] = text.0.as_slice() {
+            return json!({"Ref": id(name)});
+        }
+        let plain = text.0.iter().map(|part| match part {
+            ParamPart::Text(text) => Some(text.as_str()),
+            ParamPart::Param(_) => None,
+        });
+        if let Some(plain) = plain.collect::<Option<String>>() {
+            return json!(plain);
+        }
+        let parts = text.0.iter().map(|part| match part {
+            ParamPart::Text(text) => text.replace("${", "${!"),
+            ParamPart::Param(name) => format!("${{{}}}", id(name)),
+        });
+        json!({"Fn::Sub": parts.collect::<String>()})
+    }
+
+    fn template(self, region: Option<&str>) -> Json {
+        let docs = self.schema.docs.join(" ");
+        let docs = if docs.trim().is_empty() { self.schema.system.clone() } else { docs.trim().to_owned() };
+        let mut template = Map::new();
+        let mut put = |name: &str, value: Json| {
+            template.insert(name.to_owned(), value);
+        };
+        put("AWSTemplateFormatVersion", json!("2010-09-09"));
+        // CloudFormation takes 1024 bytes.
+        put("Description", json!(names::cut(&docs, 1024)));
+        let mut about = json!({"System": self.schema.system});
+        if !self.left_out.is_empty() {
+            about["LeftOut"] = json!(self.left_out);
+        }
+        put("Metadata", json!({"Larder": about}));
+        if self.parameters.contains_key(TOPIC) {
+            let has = json!({"Fn::Not": [{"Fn::Equals": [{"Ref": TOPIC}, ""]}]});
+            put("Conditions", json!({ HAS_TOPIC: has }));
+        }
+        if !self.parameters.is_empty() {
+            put("Parameters", Json::Object(self.parameters));
+        }
+        if let Some(region) = region {
+            let assert = json!({
+                "Assert": {"Fn::Equals": [{"Ref": "AWS::Region"}, region]},
+                "AssertDescription": format!("the schema puts these tables in {region}"),
+            });
+            put("Rules", json!({"Region": {"Assertions": [assert]}}));
+        }
+        put("Resources", Json::Object(self.resources));
+        put("Outputs", Json::Object(self.outputs));
+        Json::Object(template)
+    }
+}
+
+fn key_schema(key: &model::KeySchema) -> Json {
+    let hash = key.partition.iter().map(|part| (part, "HASH"));
+    let range = key.sort.iter().map(|part| (part, "RANGE"));
+    hash.chain(range).map(|(part, kind)| json!({"AttributeName": part.name, "KeyType": kind})).collect()
+}
+
+fn global_index(index: &model::IndexDefinition, billing: model::Billing) -> Json {
+    let projection = match &index.projection {
+        model::Projection::All => json!({"ProjectionType": "ALL"}),
+        model::Projection::KeysOnly => json!({"ProjectionType": "KEYS_ONLY"}),
+        model::Projection::Include(names) => {
+            json!({"ProjectionType": "INCLUDE", "NonKeyAttributes": names})
+        }
+    };
+    let mut shown = json!({
+        "IndexName": index.name.as_str(),
+        "KeySchema": key_schema(&index.key),
+        "Projection": projection,
+    });
+    if matches!(billing, model::Billing::Provisioned(_)) {
+        shown["ProvisionedThroughput"] = throughput(index.throughput);
+    }
+    shown
+}
+
+fn throughput(units: model::Throughput) -> Json {
+    json!({"ReadCapacityUnits": units.read, "WriteCapacityUnits": units.write})
+}
+
+pub(super) fn stream_view(view: StreamView) -> &'static str {
+    match view {
+        StreamView::KeysOnly => "KEYS_ONLY",
+        StreamView::NewImage => "NEW_IMAGE",
+        StreamView::OldImage => "OLD_IMAGE",
+        StreamView::NewAndOldImages => "NEW_AND_OLD_IMAGES",
+    }
+}

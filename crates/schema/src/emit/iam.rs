@@ -1,0 +1,234 @@
+//! IAM policies: the least that a program of the system has to be allowed.
+//!
+//! A `grant` becomes one policy that allows what it says and nothing else. A schema without grants gets one
+//! policy with what its access patterns need, table by table: `Query` where there is something to query,
+//! `Scan` where an entity permits it, `UpdateItem` where records change. Batches and transactional checks
+//! that a program asks for by itself are no access pattern of the schema: grant `batch`, or add them.
+//!
+//! Params in a table's name become `*`, so one policy serves every stage. A name that begins with a param is
+//! taken as it is in the environment instead: a leading `*` would let in the tables of others.
+//!
+//! Indexes are named only for what can reach them, `Query` and `Scan`; streams stand in a statement of their
+//! own, because their actions apply to nothing else.
+
+use serde_json::{Value as Json, json};
+
+use super::names;
+use super::origin::Origins;
+use crate::schema::*;
+use crate::span::SourceFile;
+
+/// A policy document, and what it is from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// The grant, if it is from one.
+    pub grant: Option<String>,
+    /// The `file:line` of the grant. JSON has no comments, and a policy no place for them.
+    pub origin: Option<String>,
+    /// As IAM takes it.
+    pub document: Json,
+}
+
+/// The policies of a system, in the order of its grants.
+///
+/// ```
+/// use larder_schema::{Environment, NoFiles, Schema, emit};
+///
+/// let text = r#"
+/// system keiba
+/// table races {
+///   key  race_id
+///   entity Race { race_id: string nonempty }
+/// }
+/// grant reader { get }
+/// "#;
+/// let loaded = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new());
+/// let schema = loaded.schema.expect("there is nothing wrong with it");
+/// let policies = emit::iam(&schema, &loaded.files, &Environment::new()).expect("the name fits");
+/// let statement = &policies[0].document["Statement"][0];
+/// assert_eq!(statement["Action"][0], "dynamodb:GetItem");
+/// assert_eq!(statement["Resource"][0], "arn:aws:dynamodb:*:*:table/races");
+/// ```
+pub fn iam(
+    schema: &Schema,
+    files: &[SourceFile],
+    environment: &Environment,
+) -> Result<Vec<Policy>, Vec<EnvironmentError>> {
+    let origins = Origins::new(files);
+    let mut patterns = Vec::new();
+    for table in &schema.tables {
+        patterns
+            .push((table.name.as_str(), pattern(schema, table, environment).map_err(|error| vec![error])?));
+    }
+    let arn = |resource: &Resource<'_>| {
+        let (_, table) = patterns
+            .iter()
+            .find(|(name, _)| *name == resource.table.name)
+            .expect("every table has a pattern");
+        let region = resource.table.region.as_deref().unwrap_or("*");
+        let arn = format!("arn:aws:dynamodb:{region}:*:table/{table}");
+        json!(match resource.part {
+            Part::Table => arn,
+            Part::Indexes => format!("{arn}/index/*"),
+            Part::Streams => format!("{arn}/stream/*"),
+        })
+    };
+    let tables: Vec<&Table> = schema.tables.iter().collect();
+    let policies = rights(schema, &tables).into_iter().map(|right| Policy {
+        grant: right.grant.map(|at| schema.grants[at].name.clone()),
+        origin: right.grant.and_then(|at| origins.grant(at)),
+        document: document(&right.statements, arn),
+    });
+    Ok(policies.collect())
+}
+
+fn pattern(schema: &Schema, table: &Table, environment: &Environment) -> Result<String, EnvironmentError> {
+    let name = names::table_name(schema, table);
+    if !matches!(name.0.first(), Some(ParamPart::Text(text)) if !text.is_empty()) {
+        return Ok(schema.table_name(table, environment)?.as_str().to_owned());
+    }
+    let parts = name.0.iter().map(|part| match part {
+        ParamPart::Text(text) => text.as_str(),
+        ParamPart::Param(_) => "*",
+    });
+    Ok(parts.collect())
+}
+
+/// What one policy allows.
+pub(super) struct Right<'a> {
+    /// The place of the grant in the schema.
+    pub(super) grant: Option<usize>,
+    pub(super) statements: Vec<Statement<'a>>,
+}
+
+pub(super) struct Statement<'a> {
+    actions: Vec<&'static str>,
+    resources: Vec<Resource<'a>>,
+}
+
+pub(super) struct Resource<'a> {
+    pub(super) table: &'a Table,
+    pub(super) part: Part,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Table,
+    Indexes,
+    Streams,
+}
+
+/// What is allowed on these tables: grant by grant, or by access pattern when nothing is granted.
+pub(super) fn rights<'a>(schema: &Schema, tables: &[&'a Table]) -> Vec<Right<'a>> {
+    if schema.grants.is_empty() {
+        let statements: Vec<_> = tables
+            .iter()
+            .flat_map(|table| {
+                let streams = table.stream.map(|_| on_streams(&[*table]));
+                on_tables(least(table), &[*table]).into_iter().chain(streams)
+            })
+            .collect();
+        return if statements.is_empty() { Vec::new() } else { vec![Right { grant: None, statements }] };
+    }
+    let mut rights = Vec::new();
+    for (at, grant) in schema.grants.iter().enumerate() {
+        let named = |table: &&&Table| grant.tables.is_empty() || grant.tables.contains(&table.name);
+        let tables: Vec<&Table> = tables.iter().filter(named).copied().collect();
+        if tables.is_empty() {
+            continue;
+        }
+        let actions = grant.actions.iter().flat_map(|action| table_actions(*action)).copied().collect();
+        let mut statements: Vec<_> = on_tables(actions, &tables).into_iter().collect();
+        if grant.actions.contains(&Action::Stream) {
+            statements.push(on_streams(&tables));
+        }
+        rights.push(Right { grant: Some(at), statements });
+    }
+    rights
+}
+
+fn on_tables<'a>(actions: Vec<&'static str>, tables: &[&'a Table]) -> Option<Statement<'a>> {
+    let searches = actions.iter().any(|action| matches!(*action, "Query" | "Scan"));
+    let resources = tables.iter().flat_map(|table| {
+        let indexes = searches && !table.indexes.is_empty();
+        let indexes = indexes.then_some(Resource { table, part: Part::Indexes });
+        std::iter::once(Resource { table, part: Part::Table }).chain(indexes)
+    });
+    let resources = resources.collect();
+    (!actions.is_empty()).then_some(Statement { actions, resources })
+}
+
+fn on_streams<'a>(tables: &[&'a Table]) -> Statement<'a> {
+    Statement {
+        actions: vec!["DescribeStream", "GetRecords", "GetShardIterator"],
+        resources: tables.iter().map(|table| Resource { table, part: Part::Streams }).collect(),
+    }
+}
+
+fn table_actions(action: Action) -> &'static [&'static str] {
+    match action {
+        Action::Get => &["GetItem"],
+        Action::Put => &["PutItem"],
+        Action::Update => &["UpdateItem"],
+        Action::Delete => &["DeleteItem"],
+        Action::Query => &["Query"],
+        Action::Scan => &["Scan"],
+        Action::Batch => &["BatchGetItem", "BatchWriteItem"],
+        Action::Describe => {
+            &["DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "ListTagsOfResource"]
+        }
+        Action::Stream => &[],
+    }
+}
+
+/// What the access patterns of a table need.
+fn least(table: &Table) -> Vec<&'static str> {
+    let any = |wanted: fn(&Entity) -> bool| table.entities.iter().any(wanted);
+    let sequence = |entity: &Entity| entity.fields.iter().any(|field| field.kind == Type::Sequence);
+    let changes = |entity: &Entity| {
+        let policy = &entity.policy;
+        // A load that only one process may make is claimed by an update.
+        policy.mode == Mode::Records || policy.flight_millis.is_some() || !entity.lifecycles.is_empty()
+    };
+    let needed = [
+        ("GetItem", any(|_| true)),
+        // Free numbers of a sequence are looked for several at a time.
+        ("BatchGetItem", any(sequence)),
+        ("PutItem", any(|_| true)),
+        ("UpdateItem", any(changes)),
+        ("DeleteItem", any(|_| true)),
+        ("BatchWriteItem", any(|entity| matches!(entity.policy.writes, Writes::Behind { .. }))),
+        ("Query", any(|_| true) && (table.sort.is_some() || !table.indexes.is_empty())),
+        ("Scan", any(|entity| entity.policy.scan != Scan::Deny)),
+    ];
+    needed.into_iter().filter(|(_, needed)| *needed).map(|(action, _)| action).collect()
+}
+
+/// What a policy of a table leads to, as CloudWatch names operations: reads, then writes, at most five each.
+pub(super) fn operations(schema: &Schema, table: &Table) -> (Vec<&'static str>, Vec<&'static str>) {
+    let allowed: Vec<&str> = rights(schema, &[table])
+        .iter()
+        .flat_map(|right| &right.statements)
+        .flat_map(|statement| statement.actions.iter().copied())
+        .collect();
+    let reads = ["GetItem", "BatchGetItem", "Query", "Scan"];
+    let mut writes = vec!["PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"];
+    writes.retain(|operation| allowed.contains(operation));
+    if !writes.is_empty() && !table.collections.is_empty() {
+        writes.push("TransactWriteItems");
+    }
+    (reads.into_iter().filter(|operation| allowed.contains(operation)).collect(), writes)
+}
+
+pub(super) fn document(statements: &[Statement<'_>], arn: impl Fn(&Resource<'_>) -> Json) -> Json {
+    let statements: Vec<Json> = statements
+        .iter()
+        .map(|statement| {
+            let actions: Vec<_> =
+                statement.actions.iter().map(|action| format!("dynamodb:{action}")).collect();
+            let resources: Vec<_> = statement.resources.iter().map(&arn).collect();
+            json!({"Effect": "Allow", "Action": actions, "Resource": resources})
+        })
+        .collect();
+    json!({"Version": "2012-10-17", "Statement": statements})
+}

@@ -1,0 +1,57 @@
+//! Names that keep their params, for exports that one file serves every stage with.
+
+use crate::schema::*;
+
+/// What the store calls a table, with its params still open. The version is filled in.
+pub(super) fn table_name(schema: &Schema, table: &Table) -> ParamText {
+    let mut name = open(schema, &table.stored_name);
+    let says_version = table.stored_name.0.iter().any(|part| is_version(schema, part));
+    if let Some(version) = schema.version.filter(|version| version.number > 1 && !says_version) {
+        name.0.push(ParamPart::Text(format!("-v{}", version.number)));
+    }
+    name
+}
+
+/// A text with its params still open and its version filled in.
+pub(super) fn open(schema: &Schema, text: &ParamText) -> ParamText {
+    let version = schema.version.map_or(1, |version| version.number);
+    let parts = text.0.iter().map(|part| match part {
+        part if is_version(schema, part) => ParamPart::Text(version.to_string()),
+        part => part.clone(),
+    });
+    ParamText(parts.collect())
+}
+
+fn is_version(schema: &Schema, part: &ParamPart) -> bool {
+    matches!(part, ParamPart::Param(name) if name == "version" && schema.param(name).is_none())
+}
+
+/// The params that stand in names and tags of these tables, in the schema's order.
+pub(super) fn params<'a>(schema: &'a Schema, tables: &[&Table]) -> Vec<&'a Param> {
+    let used = |name: &str| {
+        let texts = tables
+            .iter()
+            .flat_map(|table| std::iter::once(&table.stored_name).chain(table.tags.iter().map(|tag| &tag.1)));
+        texts.flat_map(|text| &text.0).any(|part| matches!(part, ParamPart::Param(param) if param == name))
+    };
+    schema.params.iter().filter(|param| used(&param.name)).collect()
+}
+
+/// A param's value in this environment, as it stands in a name.
+pub(super) fn value(
+    schema: &Schema,
+    param: &Param,
+    environment: &Environment,
+) -> Result<String, EnvironmentError> {
+    schema.expand(&ParamText(vec![ParamPart::Param(param.name.clone())]), environment)
+}
+
+/// `export_status` → `ExportStatus`: letters and digits alone.
+pub(super) fn pascal(name: &str) -> String {
+    Naming::Pascal.stored(name).chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// As much of a text as fits in so many bytes.
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..crate::span::floor_boundary(text, bytes_max)]
+}

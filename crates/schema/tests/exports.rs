@@ -1,0 +1,389 @@
+//! What is exported for the five systems, and that it says what their documents say.
+
+use std::path::Path;
+
+use larder_schema::schema::Schema;
+use larder_schema::{Environment, Loaded, NoFiles, emit};
+use serde_json::{Value as Json, json};
+
+const SYSTEMS: [&str; 5] = ["keiba", "lunch", "shops", "tdnet", "weather"];
+
+fn load_text(name: &str, text: &str) -> (Schema, Loaded) {
+    let loaded = Schema::load(name, text, &mut NoFiles, &Environment::new());
+    (loaded.schema.clone().expect("there is nothing wrong with it"), loaded)
+}
+
+fn load(system: &str) -> (Schema, Loaded) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{system}.larder"));
+    let text = std::fs::read_to_string(path).expect("the five systems are in schemas/");
+    load_text(&format!("{system}.larder"), &text)
+}
+
+fn environment<const N: usize>(pairs: [(&str, &str); N]) -> Environment {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The only template of a schema.
+fn template((schema, loaded): &(Schema, Loaded)) -> Json {
+    let stacks = emit::cloudformation(schema, &loaded.files, &Environment::new()).expect("names fit");
+    assert_eq!(stacks.len(), 1);
+    stacks[0].template.clone()
+}
+
+fn terraform((schema, loaded): &(Schema, Loaded)) -> String {
+    emit::terraform(schema, &loaded.files, &Environment::new()).expect("names fit")
+}
+
+fn policies((schema, loaded): &(Schema, Loaded), environment: &Environment) -> Vec<emit::Policy> {
+    emit::iam(schema, &loaded.files, environment).expect("names fit")
+}
+
+fn pretty(json: &Json) -> String {
+    serde_json::to_string_pretty(json).expect("JSON can be written")
+}
+
+fn resources<'a>(template: &'a Json, kind: &str) -> Vec<(&'a str, &'a Json)> {
+    let all = template["Resources"].as_object().expect("a template has resources");
+    all.iter().filter(|(_, one)| one["Type"] == kind).map(|(id, one)| (id.as_str(), one)).collect()
+}
+
+/// A table of one entity, with these lines in it and after it.
+fn small(settings: &str, after: &str) -> (Schema, Loaded) {
+    let text = format!(
+        "system small\nparam stage: string = \"dev\" from STAGE\n\ntable things {{\n  key  id\n{settings}\n  \
+         entity Thing {{\n    id: string nonempty\n    owner: string nonempty\n    at: instant\n  }}\n}}\n{after}"
+    );
+    load_text("small.larder", &text)
+}
+
+#[test]
+fn exports_of_the_five_systems() {
+    for system in SYSTEMS {
+        let loaded = load(system);
+        insta::assert_snapshot!(format!("cloudformation_{system}"), pretty(&template(&loaded)));
+        insta::assert_snapshot!(format!("terraform_{system}"), terraform(&loaded));
+        let policies = policies(&loaded, &Environment::new());
+        let shown: Vec<_> = policies
+            .iter()
+            .map(|policy| {
+                let from = policy.origin.as_deref().unwrap_or("the access patterns");
+                let grant = policy.grant.as_deref().unwrap_or("least");
+                format!("{grant}, from {from}\n{}", pretty(&policy.document))
+            })
+            .collect();
+        insta::assert_snapshot!(format!("iam_{system}"), shown.join("\n\n"));
+    }
+}
+
+#[test]
+fn exports_are_the_same_each_time() {
+    for system in SYSTEMS {
+        assert_eq!(pretty(&template(&load(system))), pretty(&template(&load(system))));
+        assert_eq!(terraform(&load(system)), terraform(&load(system)));
+    }
+}
+
+#[test]
+fn l9_the_policy_of_lunch_is_that_of_its_document() {
+    let policies = policies(&load("lunch"), &Environment::new());
+    let [policy] = policies.as_slice() else { panic!("one grant, one policy") };
+    assert_eq!(policy.origin.as_deref(), Some("lunch.larder:55"));
+    assert_eq!(
+        policy.document,
+        json!({
+            "Version": "2012-10-17",
+            "Statement": [{
+                "Effect": "Allow",
+                "Action": [
+                    "dynamodb:GetItem",
+                    "dynamodb:PutItem",
+                    "dynamodb:DeleteItem",
+                    "dynamodb:Query",
+                    "dynamodb:Scan"
+                ],
+                "Resource": [
+                    "arn:aws:dynamodb:eu-west-1:*:table/lunch-cache-*",
+                    "arn:aws:dynamodb:eu-west-1:*:table/lunch-cache-*/index/*"
+                ]
+            }]
+        })
+    );
+}
+
+#[test]
+fn l9_a_name_that_begins_with_a_param_is_not_widened() {
+    let policies = policies(&load("keiba"), &environment([("KEIBA_TABLE_NAME", "races_test")]));
+    let resources = &policies[0].document["Statement"][0]["Resource"];
+    assert_eq!(*resources, json!(["arn:aws:dynamodb:*:*:table/races_test"]));
+}
+
+#[test]
+fn l9_streams_and_indexes_are_named_only_for_what_reaches_them() {
+    let index = "  index ByOwner  owner / at\n  name  \"things-{stage}\"\n  stream  both";
+    let grants = "grant reader { get, describe }\ngrant follower { stream }\ngrant finder { query }";
+    let documents: Vec<_> = policies(&small(index, grants), &Environment::new())
+        .into_iter()
+        .map(|policy| policy.document)
+        .collect();
+    let table = "arn:aws:dynamodb:*:*:table/things-*";
+    let [reader, follower, finder] = documents.as_slice() else { panic!("three grants, three policies") };
+    assert_eq!(reader["Statement"][0]["Resource"], json!([table]));
+    assert_eq!(follower["Statement"].as_array().map(Vec::len), Some(1));
+    assert_eq!(follower["Statement"][0]["Resource"], json!([format!("{table}/stream/*")]));
+    assert_eq!(finder["Statement"][0]["Resource"], json!([table, format!("{table}/index/*")]));
+}
+
+#[test]
+fn a_grant_on_a_table_names_no_other() {
+    let text = "system two\ntable one {\n  key a\n  entity A { a: string nonempty }\n}\ntable other {\n  key b\n  \
+                entity B { b: string nonempty }\n}\ngrant app on other { get }";
+    let policies = policies(&load_text("two.larder", text), &Environment::new());
+    assert_eq!(policies[0].document["Statement"][0]["Resource"], json!(["arn:aws:dynamodb:*:*:table/other"]));
+}
+
+#[test]
+fn t11_the_template_of_tdnet_has_every_property_of_its_cdk() {
+    let template = template(&load("tdnet"));
+    // Resource, name, key, TTL, indexes with their keys: as the document's CDK has them.
+    type Index<'a> = (&'a str, &'a str, &'a str);
+    let wanted: [(&str, &str, &str, bool, &[Index<'_>]); 3] = [
+        (
+            "DisclosuresTable",
+            "tdnet_disclosures_${Stage}",
+            "disclosure_id",
+            false,
+            &[
+                ("GSI_CompanyCode_DiscloseDate", "company_code", "disclosed_at"),
+                ("GSI_DatePartition", "date_partition", "disclosed_at"),
+            ],
+        ),
+        (
+            "ExecutionsTable",
+            "tdnet_executions_${Stage}",
+            "execution_id",
+            true,
+            &[("GSI_Status_StartedAt", "status", "started_at")],
+        ),
+        (
+            "ExportStatusTable",
+            "tdnet_export_status_${Stage}",
+            "export_id",
+            true,
+            &[("GSI_Status_RequestedAt", "status", "requested_at")],
+        ),
+    ];
+    assert_eq!(resources(&template, "AWS::DynamoDB::Table").len(), wanted.len());
+    for (id, name, key, expires, indexes) in wanted {
+        let resource = &template["Resources"][id];
+        assert_eq!(resource["DeletionPolicy"], "Retain", "{id}");
+        assert_eq!(resource["UpdateReplacePolicy"], "Retain", "{id}");
+        let table = &resource["Properties"];
+        assert_eq!(table["TableName"], json!({"Fn::Sub": name}));
+        assert_eq!(table["KeySchema"], json!([{"AttributeName": key, "KeyType": "HASH"}]));
+        assert_eq!(table["BillingMode"], "PAY_PER_REQUEST", "{id}");
+        assert_eq!(table["SSESpecification"], json!({"SSEEnabled": true}));
+        assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true, "{id}");
+        let ttl = expires.then(|| json!({"AttributeName": "ttl", "Enabled": true}));
+        assert_eq!(table.get("TimeToLiveSpecification"), ttl.as_ref(), "{id}");
+        let indexes: Vec<_> = indexes
+            .iter()
+            .map(|(name, partition, sort)| {
+                json!({
+                    "IndexName": name,
+                    "KeySchema": [
+                        {"AttributeName": partition, "KeyType": "HASH"},
+                        {"AttributeName": sort, "KeyType": "RANGE"}
+                    ],
+                    "Projection": {"ProjectionType": "ALL"}
+                })
+            })
+            .collect();
+        assert_eq!(table["GlobalSecondaryIndexes"], json!(indexes), "{id}");
+        let attributes = table["AttributeDefinitions"].as_array().expect("a list");
+        assert!(attributes.iter().all(|attribute| attribute["AttributeType"] == "S"), "{id}");
+    }
+}
+
+#[test]
+fn w15_terraform_of_weather_says_what_its_document_says() {
+    let text = terraform(&load("weather"));
+    let code: Vec<String> = text
+        .lines()
+        .map(|line| line.split(" # ").next().unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for wanted in [
+        r#"name = "weather-forecast-cache-${var.stage}""#,
+        r#"billing_mode = "PAY_PER_REQUEST""#,
+        r#"hash_key = "cacheKey""#,
+        r#"name = "cacheKey""#,
+        r#"type = "S""#,
+        "ttl {",
+        r#"attribute_name = "ttl""#,
+        "enabled = true",
+        "tags = {",
+        r#"Name = "Weather Forecast Cache""#,
+        "Environment = var.stage",
+    ] {
+        assert!(code.iter().any(|line| line == wanted), "{wanted}\n{text}");
+    }
+}
+
+#[test]
+fn w15_terraform_of_the_five_systems_is_hcl_with_a_resource_for_each_table() {
+    for system in SYSTEMS {
+        let loaded = load(system);
+        let text = terraform(&loaded);
+        let body: hcl_edit::structure::Body = text.parse().expect("it is HCL");
+        let resources = body.get_blocks("resource").map(|block| block.labels[1].as_str().to_owned());
+        let tables = loaded.0.tables.iter().map(|table| table.name.clone());
+        assert_eq!(resources.collect::<Vec<_>>(), tables.collect::<Vec<_>>(), "{system}");
+    }
+}
+
+#[test]
+fn l10_alarms_watch_error_rate_latency_and_every_throttle() {
+    let template = template(&load("lunch"));
+    let alarms = resources(&template, "AWS::CloudWatch::Alarm");
+    let shown: Vec<_> = alarms
+        .iter()
+        .map(|(id, alarm)| {
+            let alarm = &alarm["Properties"];
+            let period = &alarm["Metrics"][0]["MetricStat"]["Period"];
+            assert_eq!(alarm["ComparisonOperator"], "GreaterThanThreshold", "{id}");
+            format!("{id} > {} in {period} s", alarm["Threshold"])
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "CacheTableLatencyAlarm > 100 in 300 s",
+            "CacheTableReadErrorRateAlarm > 5 in 300 s",
+            "CacheTableRestaurantIndexThrottlesAlarm > 0 in 60 s",
+            "CacheTableThrottlesAlarm > 0 in 60 s",
+            "CacheTableWriteErrorRateAlarm > 5 in 300 s",
+        ]
+    );
+}
+
+#[test]
+fn l10_an_alarm_reads_at_most_ten_metrics() {
+    let all = "grant app { get, put, update, delete, query, scan, batch }\n\
+               alarms {\n  error_rate > 5% for 5m\n  latency > 100ms for 5m\n  throttles > 0\n}";
+    for (id, alarm) in resources(&template(&small("", all)), "AWS::CloudWatch::Alarm") {
+        let metrics = alarm["Properties"]["Metrics"].as_array().expect("a list");
+        let read = metrics.iter().filter(|metric| metric.get("MetricStat").is_some()).count();
+        assert!(read <= 10, "{id} reads {read}");
+    }
+}
+
+#[test]
+fn an_alarm_without_a_metric_is_named_as_left_out() {
+    let template = template(&small("", "alarms {\n  stuck > 0\n}"));
+    assert_eq!(
+        template["Metadata"]["Larder"]["LeftOut"],
+        json!(["small.larder:14: `stuck`: no CloudWatch metric is named for it"])
+    );
+}
+
+#[test]
+fn l16_the_template_of_lunch_has_all_its_document_asks_for() {
+    let template = template(&load("lunch"));
+    let table = &template["Resources"]["CacheTable"]["Properties"];
+    assert_eq!(table["TableName"], json!({"Fn::Sub": "lunch-cache-${Stage}"}));
+    assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
+    assert_eq!(table["TimeToLiveSpecification"], json!({"AttributeName": "ttl", "Enabled": true}));
+    assert_eq!(
+        table["PointInTimeRecoverySpecification"],
+        json!({"PointInTimeRecoveryEnabled": true, "RecoveryPeriodInDays": 35})
+    );
+    assert_eq!(table["SSESpecification"], json!({"SSEEnabled": true}));
+    assert_eq!(table["GlobalSecondaryIndexes"][0]["IndexName"], "RestaurantIndex");
+    assert_eq!(resources(&template, "AWS::IAM::ManagedPolicy").len(), 1);
+    let [(_, budget)] = resources(&template, "AWS::Budgets::Budget")[..] else { panic!("one budget") };
+    let told = budget["Properties"]["NotificationsWithSubscribers"].as_array().expect("a list");
+    let amounts: Vec<_> = told.iter().map(|one| &one["Notification"]["Threshold"]).collect();
+    assert_eq!(amounts, [5, 10, 25]);
+    assert_eq!(
+        template["Rules"]["Region"]["Assertions"][0]["Assert"],
+        json!({"Fn::Equals": [{"Ref": "AWS::Region"}, "eu-west-1"]})
+    );
+}
+
+#[test]
+fn the_environment_gives_parameters_their_defaults() {
+    let (schema, loaded) = load("lunch");
+    let production = environment([("ENVIRONMENT", "prod")]);
+    let stacks = emit::cloudformation(&schema, &loaded.files, &production).expect("names fit");
+    assert_eq!(stacks[0].template["Parameters"]["Stage"]["Default"], "prod");
+    let text = emit::terraform(&schema, &loaded.files, &production).expect("names fit");
+    assert!(text.contains(r#"default = "prod""#), "{text}");
+}
+
+#[test]
+fn tables_in_two_regions_make_two_templates() {
+    let text = "system two\ntable one {\n  key a\n  region \"eu-west-1\"\n  entity A { a: string nonempty }\n}\n\
+                table other {\n  key b\n  region \"sa-east-1\"\n  entity B { b: string nonempty }\n}\n\
+                budget $5 per month\nmetrics \"Two\" {\n  hit Hits\n  miss Misses\n}\n\
+                alarms {\n  hit_rate < 80% for 1h\n}";
+    let (schema, loaded) = load_text("two.larder", text);
+    let stacks = emit::cloudformation(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let regions: Vec<_> = stacks.iter().map(|stack| stack.region.as_deref()).collect();
+    assert_eq!(regions, [Some("eu-west-1"), Some("sa-east-1")]);
+    for kind in ["AWS::Budgets::Budget", "AWS::CloudWatch::Alarm"] {
+        let made: Vec<_> = stacks.iter().map(|stack| resources(&stack.template, kind).len()).collect();
+        assert_eq!(made, [1, 0], "{kind}");
+    }
+}
+
+#[test]
+fn a_second_version_is_in_every_name() {
+    let loaded = small("  name  \"things-{stage}\"", "version 2");
+    let setups = loaded.0.tables(&Environment::new()).expect("names fit");
+    assert_eq!(setups[0].definition.name.as_str(), "things-dev-v2");
+    let table = template(&loaded)["Resources"]["ThingsTable"]["Properties"].clone();
+    assert_eq!(table["TableName"], json!({"Fn::Sub": "things-${Stage}-v2"}));
+    assert!(terraform(&loaded).contains(r#""things-${var.stage}-v2""#));
+    let policies = policies(&loaded, &Environment::new());
+    assert_eq!(
+        policies[0].document["Statement"][0]["Resource"],
+        json!(["arn:aws:dynamodb:*:*:table/things-*-v2"])
+    );
+}
+
+#[test]
+fn parameters_and_resources_never_share_a_name() {
+    let text = "system clash\nparam things_table: string = \"things\" from THINGS\n\
+                table things {\n  name things_table\n  key id\n  entity Thing { id: string nonempty }\n}";
+    let template = template(&load_text("clash.larder", text));
+    assert!(template["Parameters"].get("ThingsTable").is_some());
+    let table = &template["Resources"]["ThingsTable2"]["Properties"];
+    assert_eq!(table["TableName"], json!({"Ref": "ThingsTable"}));
+}
+
+#[test]
+fn tags_are_text_whatever_is_in_them() {
+    let loaded = small("  tags  Owner \"a \\\"b\\\" $\\{c\\}\"", "");
+    let tags = &template(&loaded)["Resources"]["ThingsTable"]["Properties"]["Tags"];
+    assert_eq!(*tags, json!([{"Key": "Owner", "Value": "a \"b\" ${c}"}]));
+    assert!(terraform(&loaded).parse::<hcl_edit::structure::Body>().is_ok());
+    assert!(terraform(&loaded).contains(r#"Owner = "a \"b\" $${c}""#), "{}", terraform(&loaded));
+}
+
+#[test]
+fn provisioned_capacity_is_that_of_the_table_and_its_indexes() {
+    let loaded = small("  billing  provisioned 5 / 2\n  index ByOwner  owner / at", "");
+    let units = json!({"ReadCapacityUnits": 5, "WriteCapacityUnits": 2});
+    let table = template(&loaded)["Resources"]["ThingsTable"]["Properties"].clone();
+    assert_eq!(table["ProvisionedThroughput"], units);
+    assert_eq!(table["GlobalSecondaryIndexes"][0]["ProvisionedThroughput"], units);
+    assert_eq!(terraform(&loaded).matches("read_capacity").count(), 2);
+}
+
+#[test]
+fn a_variable_has_no_name_that_terraform_keeps() {
+    let text = "system kept\nparam source: string = \"x\" from SOURCE\n\
+                table things {\n  name \"things-{source}\"\n  key id\n  entity Thing { id: string nonempty }\n}";
+    let hcl = terraform(&load_text("kept.larder", text));
+    assert!(hcl.contains(r#"variable "source_" {"#), "{hcl}");
+    assert!(hcl.contains(r#""things-${var.source_}""#), "{hcl}");
+}
