@@ -26,6 +26,12 @@ pub(crate) enum Change {
     Add([i64; 2]),
 }
 
+/// An uncommitted value with its checksum; absent if the key is to be deleted.
+pub(crate) type Pending = Option<Arc<Vec<u8>>>;
+
+/// What a key holds after the changes of a group.
+pub(crate) type Changed = (Arc<[u8]>, Pending);
+
 impl Batch {
     pub fn put(&mut self, key: Vec<u8>, mut value: Vec<u8>) {
         // Here rather than in the commit thread: writers run in parallel, commits do not.

@@ -10,7 +10,7 @@
 //! waiting is answered with an error and the generation changes, because those batches may rest on each
 //! other.
 
-use crate::batch::{Change, counter_value, counters};
+use crate::batch::{Change, Changed, Pending, counter_value, counters};
 use crate::log::Log;
 use crate::medium::{Lease, Medium};
 use crate::snapshot::{self, Table, contain_panic};
@@ -18,7 +18,7 @@ use crate::store::{Durability, Options};
 use crate::{Batch, Error, checksum};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Condvar, Mutex};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
 use std::cmp;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -118,9 +118,6 @@ struct Queue {
     closed: bool,
     closing: Option<Error>,
 }
-
-/// An uncommitted value with its checksum; absent if the key is to be deleted.
-type Pending = Option<Arc<Vec<u8>>>;
 
 struct Waiting {
     number: u64,
@@ -426,7 +423,8 @@ impl Committer {
             return;
         }
         let mut stage = Stage::Applying;
-        match self.try_commit(&fold(&group), &mut stage, false) {
+        let changes = fold(&group, &self.shared.table());
+        match changes.and_then(|changes| self.try_commit(&changes, &mut stage, false)) {
             Ok(()) => self.settle(group),
             Err(cause) => self.recover(group, stage, cause),
         }
@@ -458,15 +456,15 @@ impl Committer {
     ///
     /// A group that finds no room in the log, or none at all, is a checkpoint. When it is the last one, `closing`,
     /// the next open need not look for the log's records.
-    fn try_commit(&mut self, changes: &[Folded], stage: &mut Stage, closing: bool) -> Result<(), Error> {
+    fn try_commit(&mut self, changes: &[Changed], stage: &mut Stage, closing: bool) -> Result<(), Error> {
         let Some(database) = &self.database else { return Err(Error::Closed) };
         let (log, durability) = (&mut self.log, self.options.durability);
         let (logged, table) = contain_panic(|| {
             let mut transaction = database.begin_write()?;
+            apply(&transaction, changes)?;
             if let Some(log) = log {
-                log.start_record();
+                log.record(changes);
             }
-            apply(&transaction, changes, log)?;
             let logged = match log {
                 Some(log) if !changes.is_empty() && log.has_room() => {
                     *stage = Stage::Logging;
@@ -658,32 +656,35 @@ impl Committer {
     }
 }
 
-/// One change per key, in key order.
-struct Folded {
-    key: Arc<[u8]>,
-    /// The last put or delete, if any.
-    base: Option<Pending>,
-    /// The sum of the adds after it.
-    added: Option<[i64; 2]>,
-}
-
-fn fold(group: &[Waiting]) -> Vec<Folded> {
+/// One change per key, in key order. `table` is the state before the group.
+fn fold(group: &[Waiting], table: &Table) -> Result<Vec<Changed>, Error> {
     let mut changes: Vec<_> = group.iter().flat_map(|waiting| &waiting.batch.changes).collect();
     // Stable: changes of one key stay in the order they were submitted.
     changes.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let mut folded: Vec<Folded> = Vec::with_capacity(changes.len());
+    let mut folded: Vec<Changed> = Vec::with_capacity(changes.len());
     for (key, change) in changes {
-        if folded.last().is_none_or(|last| last.key != *key) {
-            folded.push(Folded { key: Arc::clone(key), base: None, added: None });
-        }
-        let last = folded.last_mut().expect("one was just pushed if there was none");
-        match change {
-            Change::Put(value) => (last.base, last.added) = (Some(Some(Arc::clone(value))), None),
-            Change::Delete => (last.base, last.added) = (Some(None), None),
-            Change::Add(deltas) => last.added = Some(sum(last.added.unwrap_or_default(), *deltas)),
+        let earlier = folded.last_mut().filter(|(last, _)| last == key).map(|(_, value)| value);
+        let value = match change {
+            Change::Put(value) => Some(Arc::clone(value)),
+            Change::Delete => None,
+            Change::Add(deltas) => {
+                let before = match &earlier {
+                    Some(Some(value)) => counters_at(key, &value[..checksum::verify(key, value)?])?,
+                    Some(None) => [0, 0],
+                    None => match snapshot::get(table, key)? {
+                        Some(stored) => counters_at(key, &stored)?,
+                        None => [0, 0],
+                    },
+                };
+                Some(Arc::new(counter_entry(key, sum(before, *deltas))))
+            }
+        };
+        match earlier {
+            Some(earlier) => *earlier = value,
+            None => folded.push((Arc::clone(key), value)),
         }
     }
-    folded
+    Ok(folded)
 }
 
 fn sum(a: [i64; 2], b: [i64; 2]) -> [i64; 2] {
@@ -702,35 +703,16 @@ enum Stage {
     Committing,
 }
 
-/// Makes the changes in the tree, and notes in the log's record what they come to.
-fn apply(transaction: &WriteTransaction, changes: &[Folded], log: &mut Option<Log>) -> Result<(), Error> {
+/// Makes the changes in the tree.
+fn apply(transaction: &WriteTransaction, changes: &[Changed]) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
     }
     let mut table = transaction.open_table(DATA)?;
-    for Folded { key, base, added } in changes {
-        let counted;
-        let after = match (base, added) {
-            (Some(base), None) => base.as_deref().map(Vec::as_slice),
-            (base, added) => {
-                let before = match base {
-                    Some(Some(value)) => counters_at(key, value)?,
-                    Some(None) => [0, 0],
-                    None => match table.get(&**key)? {
-                        Some(stored) => counters_at(key, stored.value())?,
-                        None => [0, 0],
-                    },
-                };
-                counted = counter_entry(key, sum(before, added.unwrap_or_default()));
-                Some(counted.as_slice())
-            }
-        };
-        match after {
-            Some(after) => drop(table.insert(&**key, after)?),
+    for (key, value) in changes {
+        match value {
+            Some(value) => drop(table.insert(&**key, value.as_slice())?),
             None => drop(table.remove(&**key)?),
-        }
-        if let Some(log) = log {
-            log.add(key, after);
         }
     }
     Ok(())
@@ -762,9 +744,8 @@ fn counter_entry(key: &[u8], counters: [i64; 2]) -> Vec<u8> {
     value
 }
 
-fn counters_at(key: &[u8], stored: &[u8]) -> Result<[i64; 2], Error> {
-    let length = checksum::verify(key, stored)?;
-    counters(&stored[..length]).map_err(|error| match error {
+fn counters_at(key: &[u8], value: &[u8]) -> Result<[i64; 2], Error> {
+    counters(value).map_err(|error| match error {
         Error::Corrupt { cause, .. } => Error::Corrupt { key: key.to_vec(), cause },
         other => other,
     })

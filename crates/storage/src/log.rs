@@ -13,6 +13,7 @@
 //! record tells how many before it were on disk: if one of those cannot be read, the log is damaged, and
 //! that is an error rather than its end.
 
+use crate::batch::Changed;
 use crate::medium::Section;
 use crate::{Disk, Error};
 use std::io;
@@ -89,20 +90,18 @@ impl Log {
         self.full = false;
     }
 
-    /// Begins the next record; what an unfinished one held is forgotten.
-    pub(crate) fn start_record(&mut self) {
+    /// Makes the next record: what each key holds from it on.
+    pub(crate) fn record(&mut self, changes: &[Changed]) {
         self.record.clear();
         self.record.shrink_to(BUFFER_KEPT_BYTES);
         self.record.resize(HEADER_BYTES, 0);
-    }
-
-    /// What `key` holds from this record on.
-    pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) {
-        self.record.extend_from_slice(&(key.len() as u32).to_le_bytes());
-        let length = value.map_or(ABSENT, |value| value.len() as u32);
-        self.record.extend_from_slice(&length.to_le_bytes());
-        self.record.extend_from_slice(key);
-        self.record.extend_from_slice(value.unwrap_or_default());
+        for (key, value) in changes {
+            self.record.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            let length = value.as_ref().map_or(ABSENT, |value| value.len() as u32);
+            self.record.extend_from_slice(&length.to_le_bytes());
+            self.record.extend_from_slice(key);
+            self.record.extend_from_slice(value.as_deref().map_or(&[], Vec::as_slice));
+        }
     }
 
     /// Whether the record can be appended; if not, only a checkpoint makes it durable.
