@@ -15,6 +15,7 @@ pub(crate) mod drift;
 pub(crate) mod due;
 pub(crate) mod dump;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod fmt;
 pub(crate) mod get;
 pub(crate) mod init;

@@ -19,6 +19,11 @@ fn load(system: &str) -> (Schema, Loaded) {
     load_text(&format!("{system}.larder"), &text)
 }
 
+/// A schema that uses all there is to export.
+fn all() -> (Schema, Loaded) {
+    load_text("all.larder", include_str!("../../../tests/exports/all.larder"))
+}
+
 fn environment<const N: usize>(pairs: [(&str, &str); N]) -> Environment {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
@@ -56,30 +61,74 @@ fn small(settings: &str, after: &str) -> (Schema, Loaded) {
     load_text("small.larder", &text)
 }
 
+/// Every export of a schema there is something to export for, by its name.
+fn exports((schema, loaded): &(Schema, Loaded)) -> Vec<(&'static str, String)> {
+    let (files, environment) = (&loaded.files, &Environment::new());
+    let templates = |stacks: Vec<emit::Stack>| {
+        stacks.iter().map(|stack| pretty(&stack.template)).reduce(|all, one| format!("{all}\n{one}"))
+    };
+    let policies = emit::iam(schema, files, environment).expect("names fit");
+    let policies: Vec<String> = policies
+        .iter()
+        .map(|policy| {
+            let from = policy.origin.as_deref().unwrap_or("the access patterns");
+            let grant = policy.grant.as_deref().unwrap_or("least");
+            format!("{grant}, from {from}\n{}", pretty(&policy.document))
+        })
+        .collect();
+    let dashboard = emit::dashboard(schema, files, environment, "us-east-1").expect("names fit");
+    let budgets = emit::budgets(schema, files, environment).expect("names fit");
+    let rules = emit::prometheus(schema, files, environment).expect("names fit");
+    let made = [
+        ("cloudformation", templates(emit::cloudformation(schema, files, environment).expect("names fit"))),
+        ("terraform", emit::terraform(schema, files, environment).ok()),
+        ("cdk", emit::cdk(schema, files, environment).ok()),
+        ("iam", Some(policies.join("\n\n"))),
+        ("alarms", templates(emit::alarms(schema, files, environment).expect("names fit"))),
+        ("dashboard", Some(pretty(&dashboard))),
+        ("budgets", templates(budgets.into_iter().collect())),
+        ("runbook", emit::runbook(schema, files, environment).ok()),
+        ("prometheus", rules.map(|rules| rules.yaml)),
+        ("grafana", emit::grafana(schema, files, environment).ok().map(|board| pretty(&board))),
+    ];
+    made.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+}
+
 #[test]
 fn exports_of_the_five_systems() {
     for system in SYSTEMS {
-        let loaded = load(system);
-        insta::assert_snapshot!(format!("cloudformation_{system}"), pretty(&template(&loaded)));
-        insta::assert_snapshot!(format!("terraform_{system}"), terraform(&loaded));
-        let policies = policies(&loaded, &Environment::new());
-        let shown: Vec<_> = policies
-            .iter()
-            .map(|policy| {
-                let from = policy.origin.as_deref().unwrap_or("the access patterns");
-                let grant = policy.grant.as_deref().unwrap_or("least");
-                format!("{grant}, from {from}\n{}", pretty(&policy.document))
-            })
-            .collect();
-        insta::assert_snapshot!(format!("iam_{system}"), shown.join("\n\n"));
+        for (name, text) in exports(&load(system)) {
+            insta::assert_snapshot!(format!("{name}_{system}"), text);
+        }
+    }
+}
+
+#[test]
+fn exports_of_all_there_is_to_say() {
+    for (name, text) in exports(&all()) {
+        insta::assert_snapshot!(format!("{name}_all"), text);
     }
 }
 
 #[test]
 fn exports_are_the_same_each_time() {
     for system in SYSTEMS {
-        assert_eq!(pretty(&template(&load(system))), pretty(&template(&load(system))));
-        assert_eq!(terraform(&load(system)), terraform(&load(system)));
+        assert_eq!(exports(&load(system)), exports(&load(system)));
+    }
+}
+
+#[test]
+fn what_is_not_declared_is_not_exported() {
+    let names = |loaded| exports(&loaded).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let always = ["cloudformation", "terraform", "cdk", "iam", "dashboard", "runbook", "grafana"];
+    assert_eq!(names(load("keiba")), always);
+    assert_eq!(names(load("lunch")).len(), 10);
+}
+
+#[test]
+fn every_part_names_the_line_it_comes_from() {
+    for (name, text) in exports(&load("lunch")) {
+        assert!(text.contains("lunch.larder:"), "{name}");
     }
 }
 
@@ -234,7 +283,8 @@ fn w15_terraform_of_the_five_systems_is_hcl_with_a_resource_for_each_table() {
         let loaded = load(system);
         let text = terraform(&loaded);
         let body: hcl_edit::structure::Body = text.parse().expect("it is HCL");
-        let resources = body.get_blocks("resource").map(|block| block.labels[1].as_str().to_owned());
+        let resources = body.get_blocks("resource").filter(|block| block.has_labels(&["aws_dynamodb_table"]));
+        let resources = resources.map(|block| block.labels[1].as_str().to_owned());
         let tables = loaded.0.tables.iter().map(|table| table.name.clone());
         assert_eq!(resources.collect::<Vec<_>>(), tables.collect::<Vec<_>>(), "{system}");
     }
@@ -321,7 +371,7 @@ fn the_environment_gives_parameters_their_defaults() {
 
 #[test]
 fn tables_in_two_regions_make_two_templates() {
-    let text = "system two\ntable one {\n  key a\n  region \"eu-west-1\"\n  entity A { a: string nonempty }\n}\n\
+    let text = "system two\nsource web\ntable one {\n  key a\n  region \"eu-west-1\"\n  entity A from web { a: string nonempty }\n}\n\
                 table other {\n  key b\n  region \"sa-east-1\"\n  entity B { b: string nonempty }\n}\n\
                 budget $5 per month\nmetrics \"Two\" {\n  hit Hits\n  miss Misses\n}\n\
                 alarms {\n  hit_rate < 80% for 1h\n}";
@@ -386,4 +436,161 @@ fn a_variable_has_no_name_that_terraform_keeps() {
     let hcl = terraform(&load_text("kept.larder", text));
     assert!(hcl.contains(r#"variable "source_" {"#), "{hcl}");
     assert!(hcl.contains(r#""things-${var.source_}""#), "{hcl}");
+}
+
+#[test]
+fn l10_l13_terraform_has_the_policy_the_alarms_and_the_budget() {
+    let body: hcl_edit::structure::Body = terraform(&load("lunch")).parse().expect("it is HCL");
+    let count = |kind: &str| body.get_blocks("resource").filter(|block| block.has_labels(&[kind])).count();
+    assert_eq!(count("aws_iam_policy"), 1);
+    assert_eq!(count("aws_cloudwatch_metric_alarm"), 5);
+    let budget = body.get_blocks("resource").find(|block| block.has_labels(&["aws_budgets_budget"]));
+    let told = budget.expect("there is one").body.get_blocks("notification");
+    let amounts: Vec<String> = told
+        .filter_map(|block| Some(block.body.get_attribute("threshold")?.value.to_string().trim().to_owned()))
+        .collect();
+    assert_eq!(amounts, ["5", "10", "25"]);
+}
+
+#[test]
+fn l10_alarms_alone_name_the_tables_and_make_none() {
+    let (schema, loaded) = load("lunch");
+    let stacks = emit::alarms(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let [stack] = stacks.as_slice() else { panic!("one region, one template") };
+    let all = stack.template["Resources"].as_object().expect("a template has resources");
+    assert_eq!(all.len(), 5);
+    assert!(all.values().all(|one| one["Type"] == "AWS::CloudWatch::Alarm"));
+    let metric = &all["CacheTableLatencyAlarm"]["Properties"]["Metrics"][0]["MetricStat"]["Metric"];
+    assert_eq!(
+        metric["Dimensions"][0],
+        json!({"Name": "TableName", "Value": {"Fn::Sub": "lunch-cache-${Stage}"}})
+    );
+}
+
+#[test]
+fn l10_prometheus_watches_what_cloudwatch_does() {
+    let (schema, loaded) = load("lunch");
+    let rules = emit::prometheus(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let yaml = rules.expect("there are alarms").yaml;
+    for wanted in [
+        "LunchCacheErrorRate",
+        "LunchCacheLatency",
+        "LunchCacheThrottles",
+        ") > 5\n",
+        ") > 0.1\n",
+        "[1m])) > 0\n",
+    ] {
+        assert_eq!(yaml.matches(wanted).count(), 1, "{wanted}\n{yaml}");
+    }
+}
+
+#[test]
+fn a_hit_rate_is_watched_where_the_layer_tells_it() {
+    let template = template(&all());
+    let alarm = &template["Resources"]["HitRateAlarm"]["Properties"];
+    let metric = &alarm["Metrics"][0]["MetricStat"]["Metric"];
+    assert_eq!(metric["Namespace"], "All");
+    assert_eq!(
+        metric["Dimensions"],
+        json!([{"Name": "System", "Value": "all"}, {"Name": "Entity", "Value": "Page"}])
+    );
+    assert_eq!(
+        alarm["Metrics"][2]["Expression"],
+        "100 * (FILL(hits0, 0)) / (FILL(hits0, 0) + FILL(misses0, 0))"
+    );
+}
+
+#[test]
+fn l13_a_budget_alone_asks_who_is_told() {
+    let (schema, loaded) = load("lunch");
+    let stack = emit::budgets(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let template = stack.expect("lunch has budgets").template;
+    assert!(template["Parameters"]["NotificationTopicArn"].get("Default").is_none());
+    let [(_, budget)] = resources(&template, "AWS::Budgets::Budget")[..] else { panic!("one budget") };
+    assert!(budget.get("Condition").is_none());
+    let told = budget["Properties"]["NotificationsWithSubscribers"].as_array().expect("a list");
+    assert_eq!(told.iter().map(|one| &one["Notification"]["Threshold"]).collect::<Vec<_>>(), [5, 10, 25]);
+}
+
+#[test]
+fn t11_the_cdk_of_tdnet_is_that_of_its_document() {
+    let (schema, loaded) = load("tdnet");
+    let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let lines: Vec<&str> = code.lines().map(|line| line.split(" // ").next().unwrap_or("").trim()).collect();
+    // Recovery is said by its window, which the document's `pointInTimeRecovery: true` could not.
+    for wanted in [
+        "this.executionsTable = new dynamodb.Table(this, 'ExecutionsTable', {",
+        "tableName: `tdnet_executions_${params.stage}`,",
+        "partitionKey: { name: 'execution_id', type: dynamodb.AttributeType.STRING },",
+        "billingMode: dynamodb.BillingMode.PAY_PER_REQUEST,",
+        "encryption: dynamodb.TableEncryption.AWS_MANAGED,",
+        "timeToLiveAttribute: 'ttl',",
+        "pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: 35 },",
+        "removalPolicy: cdk.RemovalPolicy.RETAIN,",
+        "this.executionsTable.addGlobalSecondaryIndex({",
+        "indexName: 'GSI_Status_StartedAt',",
+        "partitionKey: { name: 'status', type: dynamodb.AttributeType.STRING },",
+        "sortKey: { name: 'started_at', type: dynamodb.AttributeType.STRING },",
+        "projectionType: dynamodb.ProjectionType.ALL,",
+        "this.exportStatusTable = new dynamodb.Table(this, 'ExportStatusTable', {",
+    ] {
+        assert!(lines.contains(&wanted), "{wanted}\n{code}");
+    }
+}
+
+#[test]
+fn w11_the_dashboard_of_weather_shows_hit_rate_and_saved_calls() {
+    let (schema, loaded) = load("weather");
+    let board = emit::dashboard(&schema, &loaded.files, &Environment::new(), "us-east-1").expect("names fit");
+    let widgets = board["widgets"].as_array().expect("a list");
+    let graph = |title: &str| {
+        let found = widgets.iter().find(|widget| widget["properties"]["title"] == title);
+        &found.unwrap_or_else(|| panic!("no {title}"))["properties"]
+    };
+    assert_eq!(graph("Hit rate")["region"], "sa-east-1");
+    assert_eq!(
+        graph("Hit rate")["metrics"][1],
+        json!(["WeatherForecastAPI", "CacheHit", "System", "weather", "Entity", "Forecast", {"id": "hits0", "visible": false}])
+    );
+    assert_eq!(graph("Saved calls")["metrics"][1][0]["expression"], "saved0 * 0.0001");
+    for title in ["Latency of the cache", "Units", "Latency", "Throttles", "Errors", "Expired"] {
+        graph(title);
+    }
+}
+
+#[test]
+fn l16_the_runbook_of_lunch_has_every_procedure_of_its_document() {
+    let (schema, loaded) = load("lunch");
+    let production = environment([("ENVIRONMENT", "prod")]);
+    let book = emit::runbook(&schema, &loaded.files, &production).expect("names fit");
+    for wanted in [
+        "larder apply lunch.larder --probe",
+        "larder doctor lunch",
+        "larder restore lunch-cache-prod --to lunch-cache-prod-restored --at 2026-01-31T14:05:00Z",
+        "ENVIRONMENT=prod-restored larder dump lunch",
+        "larder backup lunch-cache-prod",
+        "larder migrate rollback lunch",
+        "stay 30d",
+        "larder sweep lunch.Menu",
+        "larder rm lunch.Menu",
+        "### Error rate above 5 % for 5m",
+        "### Latency above 100ms for 5m",
+        "### Throttles above 0",
+        "$5, $10, $25",
+    ] {
+        assert!(book.contains(wanted), "{wanted}\n{book}");
+    }
+}
+
+#[test]
+fn a_runbook_has_no_procedure_that_its_schema_has_no_use_for() {
+    let book = |system: &str| {
+        let (schema, loaded) = load(system);
+        emit::runbook(&schema, &loaded.files, &Environment::new()).expect("names fit")
+    };
+    assert!(!book("shops").contains("## Sweep"));
+    assert!(!book("keiba").contains("## Restore to a moment"));
+    assert!(!book("lunch").contains("larder stuck"));
+    assert!(book("shops").contains("larder stuck shops.Shop crawl country=COUNTRY"));
+    assert!(book("weather").contains("## Log queries"));
 }

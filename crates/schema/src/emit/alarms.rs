@@ -1,4 +1,4 @@
-//! CloudWatch alarms and budgets, as CloudFormation takes them.
+//! What CloudWatch is to watch, whoever is told to set it up.
 //!
 //! DynamoDB measures errors and latency by table and operation, so an alarm adds up the operations that the
 //! system's policies allow. An alarm reads at most ten metrics, and a rate takes two of each operation:
@@ -9,70 +9,140 @@
 //!   by account, not by table, so these are not in it.
 //! - `latency` is the slowest operation's average.
 //! - `throttles` watches each table and each index, which are throttled apart.
-//! - `hit_rate` needs the names that `metrics` gives to hits and misses. `stuck` and `queue` have no CloudWatch
-//!   metric.
+//! - `hit_rate` needs the names that `metrics` gives to hits and misses, and adds up the entities that have a
+//!   source, five in an alarm. `stuck` and `queue` have no CloudWatch metric.
 //!
 //! `for 5m` is one period of five minutes: a system with a request every other minute is watched too. Silence is
 //! no alarm.
 
-use serde_json::{Value as Json, json};
-
 use super::iam;
+use super::origin::Origins;
 use crate::schema::*;
 use crate::value::number_to_f64;
 
 /// The longest period of an alarm.
 const PERIOD_SECONDS_MAX: i64 = 86_400;
+/// An alarm reads ten metrics, and a hit rate takes two of each entity.
+const HIT_RATE_ENTITIES_MAX: usize = 5;
 
-/// A resource's logical name and its properties.
-type Named = (String, Json);
+pub(super) const DYNAMODB: &str = "AWS/DynamoDB";
 
-/// The alarms that an `alarms` line asks for. Tables come with their logical names. None when CloudWatch has nothing to watch.
-pub(super) fn alarms(schema: &Schema, alarm: &Alarm, tables: &[(&Table, String)]) -> Vec<Named> {
-    let of_tables = |one: fn(&Schema, &Alarm, &Table, &str) -> Vec<Named>| {
-        tables.iter().flat_map(|(table, id)| one(schema, alarm, table, id)).collect()
-    };
-    match alarm.metric {
-        AlarmMetric::ErrorRate => of_tables(error_rate),
-        AlarmMetric::Latency => of_tables(latency),
-        AlarmMetric::Throttles => of_tables(throttles),
-        AlarmMetric::HitRate => hit_rate(schema, alarm).into_iter().collect(),
-        AlarmMetric::Stuck | AlarmMetric::Queue => Vec::new(),
+/// One alarm.
+pub(super) struct Watch<'a> {
+    /// In snake case, unlike that of any other alarm here.
+    pub(super) name: String,
+    /// The `file:line` that asks for it.
+    pub(super) place: Option<String>,
+    /// What the number is.
+    pub(super) what: String,
+    pub(super) metrics: Vec<Metric<'a>>,
+    /// Metric math over the ids of the metrics.
+    pub(super) expression: String,
+    pub(super) period_seconds: i64,
+    pub(super) above: bool,
+    pub(super) threshold: f64,
+    /// Where what it watches lives, if the schema says.
+    pub(super) region: Option<&'a str>,
+}
+
+pub(super) struct Metric<'a> {
+    pub(super) id: String,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) statistic: &'static str,
+    pub(super) dimensions: Vec<(&'static str, Dimension<'a>)>,
+}
+
+pub(super) enum Dimension<'a> {
+    /// What the store calls this table.
+    Table(&'a Table),
+    Text(&'a str),
+}
+
+impl Watch<'_> {
+    pub(super) fn description(&self) -> String {
+        let side = if self.above { "above" } else { "below" };
+        format!("{}: {side} {}", self.what, self.threshold)
+    }
+
+    pub(super) fn comparison(&self) -> &'static str {
+        if self.above { "GreaterThanThreshold" } else { "LessThanThreshold" }
     }
 }
 
-fn error_rate(schema: &Schema, alarm: &Alarm, table: &Table, id: &str) -> Vec<Named> {
+/// The alarms of these tables, and what was asked for and cannot be watched. What belongs to the whole system is
+/// among the alarms only where it is asked for.
+pub(super) fn watches<'a>(
+    schema: &'a Schema,
+    origins: &Origins<'_>,
+    tables: &[&'a Table],
+    with_system: bool,
+) -> (Vec<Watch<'a>>, Vec<String>) {
+    let (mut made, mut left_out) = (Vec::<Watch<'a>>::new(), Vec::new());
+    for (at, alarm) in schema.alarms.iter().enumerate() {
+        let of_tables = |one: fn(&'a Schema, &'a Alarm, &'a Table) -> Vec<Watch<'a>>| -> Vec<Watch<'a>> {
+            tables.iter().flat_map(|table| one(schema, alarm, table)).collect()
+        };
+        let watches = match alarm.metric {
+            AlarmMetric::ErrorRate => of_tables(error_rate),
+            AlarmMetric::Latency => of_tables(latency),
+            AlarmMetric::Throttles => of_tables(throttles),
+            AlarmMetric::HitRate if with_system => hit_rate(schema, alarm),
+            AlarmMetric::HitRate => continue,
+            AlarmMetric::Stuck | AlarmMetric::Queue => Vec::new(),
+        };
+        let place = origins.alarm(at);
+        if watches.is_empty() {
+            let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+            left_out.push(format!("{place}`{}`: no CloudWatch metric is named for it", alarm.metric.name()));
+            continue;
+        }
+        for mut watch in watches {
+            watch.place.clone_from(&place);
+            watch.name = free_name(&made, &watch.name);
+            made.push(watch);
+        }
+    }
+    (made, left_out)
+}
+
+fn free_name(made: &[Watch<'_>], wanted: &str) -> String {
+    std::iter::once(wanted.to_owned())
+        .chain((2..).map(|number| format!("{wanted}_{number}")))
+        .find(|name| made.iter().all(|other| other.name != *name))
+        .expect("there are more numbers than alarms")
+}
+
+fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
     let (reads, writes) = iam::operations(schema, table);
-    let kinds = [("Read", "reads", reads), ("Write", "writes", writes)];
+    let kinds = [("read", "reads", reads), ("write", "writes", writes)];
     let kinds = kinds.into_iter().filter(|(_, _, operations)| !operations.is_empty());
     let made = kinds.map(|(kind, words, operations)| {
-        let failed = operations.iter().enumerate().map(|(at, operation)| {
-            metric(&format!("failed{at}"), "SystemErrors", "Sum", alarm, &by_operation(id, operation))
-        });
-        let done = operations.iter().enumerate().map(|(at, operation)| {
-            let dimensions = by_operation(id, operation);
-            metric(&format!("done{at}"), "SuccessfulRequestLatency", "SampleCount", alarm, &dimensions)
-        });
-        let metrics: Vec<Json> = failed.chain(done).collect();
+        let failed = by_operation(table, &operations, "failed", "SystemErrors", "Sum");
+        let done = by_operation(table, &operations, "done", "SuccessfulRequestLatency", "SampleCount");
         let sum = |name: &str| filled(name, operations.len()).join(" + ");
-        let (failed, done) = (sum("failed"), sum("done"));
-        let expression = format!("IF({failed} + {done} > 0, 100 * ({failed}) / ({failed} + {done}), 0)");
-        let what = format!("percent of {words} of `{}` failed", table.name);
-        (format!("{id}{kind}ErrorRateAlarm"), properties(alarm, &what, metrics, &expression))
+        let (all_failed, all_done) = (sum("failed"), sum("done"));
+        let expression = format!(
+            "IF({all_failed} + {all_done} > 0, 100 * ({all_failed}) / ({all_failed} + {all_done}), 0)"
+        );
+        Watch {
+            name: format!("{}_table_{kind}_error_rate", table.name),
+            what: format!("percent of {words} of `{}` failed", table.name),
+            metrics: failed.chain(done).collect(),
+            expression,
+            region: table.region.as_deref(),
+            ..Watch::of(alarm)
+        }
     });
     made.collect()
 }
 
-fn latency(schema: &Schema, alarm: &Alarm, table: &Table, id: &str) -> Vec<Named> {
+fn latency<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
     let (mut operations, writes) = iam::operations(schema, table);
     operations.extend(writes);
     if operations.is_empty() {
         return Vec::new();
     }
-    let metrics = operations.iter().enumerate().map(|(at, operation)| {
-        let dimensions = by_operation(id, operation);
-        metric(&format!("took{at}"), "SuccessfulRequestLatency", "Average", alarm, &dimensions)
-    });
     let expression = if alarm.above {
         format!("MAX([{}])", filled("took", operations.len()).join(", "))
     } else {
@@ -80,43 +150,120 @@ fn latency(schema: &Schema, alarm: &Alarm, table: &Table, id: &str) -> Vec<Named
         let names: Vec<_> = (0..operations.len()).map(|at| format!("took{at}")).collect();
         format!("MIN([{}])", names.join(", "))
     };
-    let what = format!("average milliseconds of an operation on `{}`", table.name);
-    vec![(format!("{id}LatencyAlarm"), properties(alarm, &what, metrics.collect(), &expression))]
+    vec![Watch {
+        name: format!("{}_table_latency", table.name),
+        what: format!("average milliseconds of an operation on `{}`", table.name),
+        metrics: by_operation(table, &operations, "took", "SuccessfulRequestLatency", "Average").collect(),
+        expression,
+        region: table.region.as_deref(),
+        ..Watch::of(alarm)
+    }]
 }
 
-fn throttles(_: &Schema, alarm: &Alarm, table: &Table, id: &str) -> Vec<Named> {
+fn throttles<'a>(_: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
     let indexes = table.indexes.iter().map(|index| Some(index.name.as_str()));
     let made = std::iter::once(None).chain(indexes).map(|index| {
-        let mut dimensions = vec![dimension("TableName", &json!({"Ref": id}))];
-        dimensions.extend(index.map(|index| dimension("GlobalSecondaryIndexName", &json!(index))));
-        let metrics = ["ReadThrottleEvents", "WriteThrottleEvents"].iter().enumerate();
-        let metrics =
-            metrics.map(|(at, name)| metric(&format!("throttled{at}"), name, "Sum", alarm, &dimensions));
-        let what = match index {
-            Some(index) => format!("throttled requests of `{}` on index {index}", table.name),
-            None => format!("throttled requests of `{}`", table.name),
+        let metrics = ["ReadThrottleEvents", "WriteThrottleEvents"].into_iter().enumerate();
+        let metrics = metrics.map(|(at, name)| Metric {
+            id: format!("throttled{at}"),
+            namespace: DYNAMODB,
+            name,
+            statistic: "Sum",
+            dimensions: of_index(table, index),
+        });
+        let (name, what) = match index {
+            Some(index) => (format!("_{index}"), format!(" on index {index}")),
+            None => (String::new(), String::new()),
         };
-        let name: String = index.unwrap_or("").chars().filter(char::is_ascii_alphanumeric).collect();
-        let expression = filled("throttled", 2).join(" + ");
-        (format!("{id}{name}ThrottlesAlarm"), properties(alarm, &what, metrics.collect(), &expression))
+        Watch {
+            name: format!("{}_table{name}_throttles", table.name),
+            what: format!("throttled requests of `{}`{what}", table.name),
+            metrics: metrics.collect(),
+            expression: filled("throttled", 2).join(" + "),
+            region: table.region.as_deref(),
+            ..Watch::of(alarm)
+        }
     });
     made.collect()
 }
 
-fn hit_rate(schema: &Schema, alarm: &Alarm) -> Option<Named> {
-    let metrics = schema.metrics.as_ref()?;
-    let named = |kind| Some(metrics.names.iter().find(|(known, _)| *known == kind)?.1.as_str());
-    let (hit, miss) = (named(MetricKind::Hit)?, named(MetricKind::Miss)?);
-    let one = |id: &str, name: &str| {
-        let mut shown = metric(id, name, "Sum", alarm, &[]);
-        shown["MetricStat"]["Metric"]["Namespace"] = json!(metrics.namespace);
-        shown
-    };
-    // Without a request there is no rate, and no alarm.
-    let expression = "100 * FILL(hits, 0) / (FILL(hits, 0) + FILL(misses, 0))";
-    let what = format!("percent of reads of {} answered without the source", schema.system);
-    let metrics = vec![one("hits", hit), one("misses", miss)];
-    Some(("HitRateAlarm".to_owned(), properties(alarm, &what, metrics, expression)))
+fn hit_rate<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
+    let Some((namespace, hit, miss)) = hits_and_misses(schema) else { return Vec::new() };
+    let entities = cached(schema);
+    let made = entities.chunks(HIT_RATE_ENTITIES_MAX).map(|entities| {
+        let of_each = |id: &'static str, name: &'a str| {
+            let named = entities.iter().enumerate();
+            named.map(move |(at, entity)| layer_metric(schema, entity, format!("{id}{at}"), namespace, name))
+        };
+        let sum = |id: &str| filled(id, entities.len()).join(" + ");
+        let (hits, misses) = (sum("hits"), sum("misses"));
+        Watch {
+            name: "hit_rate".to_owned(),
+            what: format!("percent of reads of {} answered without the source", schema.system),
+            metrics: of_each("hits", hit).chain(of_each("misses", miss)).collect(),
+            // Without a request there is no rate, and no alarm.
+            expression: format!("100 * ({hits}) / ({hits} + {misses})"),
+            region: schema.tables.first().and_then(|table| table.region.as_deref()),
+            ..Watch::of(alarm)
+        }
+    });
+    made.collect()
+}
+
+/// The namespace, and the names of hits and misses in it, if the schema gives all three.
+pub(super) fn hits_and_misses(schema: &Schema) -> Option<(&str, &str, &str)> {
+    let namespace = schema.metrics.as_ref()?.namespace.as_str();
+    Some((namespace, metric_name(schema, MetricKind::Hit)?, metric_name(schema, MetricKind::Miss)?))
+}
+
+pub(super) fn metric_name(schema: &Schema, kind: MetricKind) -> Option<&str> {
+    let names = &schema.metrics.as_ref()?.names;
+    Some(names.iter().find(|(known, _)| *known == kind)?.1.as_str())
+}
+
+/// The entities that are read with a source behind them.
+pub(super) fn cached(schema: &Schema) -> Vec<&Entity> {
+    let all = schema.tables.iter().flat_map(|table| &table.entities);
+    all.filter(|entity| entity.policy.mode != Mode::Records).collect()
+}
+
+/// A metric as the layer tells it: by system and entity.
+fn layer_metric<'a>(
+    schema: &'a Schema,
+    entity: &'a Entity,
+    id: String,
+    namespace: &'a str,
+    name: &'a str,
+) -> Metric<'a> {
+    let dimensions =
+        vec![("System", Dimension::Text(&schema.system)), ("Entity", Dimension::Text(&entity.name))];
+    Metric { id, namespace, name, statistic: "Sum", dimensions }
+}
+
+impl<'a> Watch<'a> {
+    fn of(alarm: &Alarm) -> Self {
+        let threshold = match &alarm.threshold {
+            Threshold::Percent(number) | Threshold::Count(number) => number_to_f64(number),
+            Threshold::Millis(millis) => *millis as f64,
+        };
+        Self {
+            name: String::new(),
+            place: None,
+            what: String::new(),
+            metrics: Vec::new(),
+            expression: String::new(),
+            period_seconds: period_seconds(alarm),
+            above: alarm.above,
+            threshold,
+            region: None,
+        }
+    }
+}
+
+/// A period is a number of whole minutes.
+pub(super) fn period_seconds(alarm: &Alarm) -> i64 {
+    let seconds = alarm.lasting_millis.unwrap_or(0) / 1000;
+    ((seconds + 59) / 60 * 60).clamp(60, PERIOD_SECONDS_MAX)
 }
 
 /// `FILL(name0, 0)` and so on: an operation nobody asked for counts as nothing.
@@ -124,80 +271,24 @@ fn filled(name: &str, count: usize) -> Vec<String> {
     (0..count).map(|at| format!("FILL({name}{at}, 0)")).collect()
 }
 
-fn by_operation(table_id: &str, operation: &str) -> [Json; 2] {
-    [dimension("TableName", &json!({"Ref": table_id})), dimension("Operation", &json!(operation))]
-}
-
-fn dimension(name: &str, value: &Json) -> Json {
-    json!({"Name": name, "Value": value})
-}
-
-fn metric(id: &str, name: &str, statistic: &str, alarm: &Alarm, dimensions: &[Json]) -> Json {
-    let mut metric = json!({"Namespace": "AWS/DynamoDB", "MetricName": name});
-    if !dimensions.is_empty() {
-        metric["Dimensions"] = json!(dimensions);
-    }
-    json!({
-        "Id": id,
-        "MetricStat": {"Metric": metric, "Period": period_seconds(alarm), "Stat": statistic},
-        "ReturnData": false,
+fn by_operation<'a>(
+    table: &'a Table,
+    operations: &[&'static str],
+    id: &'static str,
+    name: &'static str,
+    statistic: &'static str,
+) -> impl Iterator<Item = Metric<'a>> {
+    operations.iter().enumerate().map(move |(at, operation)| Metric {
+        id: format!("{id}{at}"),
+        namespace: DYNAMODB,
+        name,
+        statistic,
+        dimensions: vec![("TableName", Dimension::Table(table)), ("Operation", Dimension::Text(operation))],
     })
 }
 
-/// A period is a number of whole minutes.
-fn period_seconds(alarm: &Alarm) -> i64 {
-    let seconds = alarm.lasting_millis.unwrap_or(0) / 1000;
-    ((seconds + 59) / 60 * 60).clamp(60, PERIOD_SECONDS_MAX)
-}
-
-fn properties(alarm: &Alarm, what: &str, mut metrics: Vec<Json>, expression: &str) -> Json {
-    metrics.push(json!({"Id": "watched", "Expression": expression, "Label": what, "ReturnData": true}));
-    let threshold = match &alarm.threshold {
-        Threshold::Percent(number) | Threshold::Count(number) => number_to_f64(number),
-        Threshold::Millis(millis) => *millis as f64,
-    };
-    let (comparison, words) =
-        if alarm.above { ("GreaterThanThreshold", "above") } else { ("LessThanThreshold", "below") };
-    json!({
-        "AlarmDescription": format!("{what}: {words} {threshold}"),
-        "ComparisonOperator": comparison,
-        "EvaluationPeriods": 1,
-        "Metrics": metrics,
-        "Threshold": plain(threshold),
-        "TreatMissingData": "notBreaching",
-    })
-}
-
-/// `5`, not `5.0`.
-fn plain(number: f64) -> Json {
-    if number.fract() == 0.0 && number.abs() < 1e15 { json!(number as i64) } else { json!(number) }
-}
-
-/// One budget for what DynamoDB costs the account in a month, with a message at each amount.
-pub(super) fn budget(schema: &Schema, topic: &Json) -> Option<Json> {
-    let amounts: Vec<f64> = schema.budgets.iter().map(number_to_f64).collect();
-    let most = amounts.iter().copied().reduce(f64::max)?;
-    let notifications: Vec<Json> = amounts
-        .iter()
-        .map(|amount| {
-            json!({
-                "Notification": {
-                    "ComparisonOperator": "GREATER_THAN",
-                    "NotificationType": "ACTUAL",
-                    "Threshold": plain(*amount),
-                    "ThresholdType": "ABSOLUTE_VALUE",
-                },
-                "Subscribers": [{"SubscriptionType": "SNS", "Address": topic}],
-            })
-        })
-        .collect();
-    Some(json!({
-        "Budget": {
-            "BudgetLimit": {"Amount": plain(most), "Unit": "USD"},
-            "BudgetType": "COST",
-            "CostFilters": {"Service": ["Amazon DynamoDB"]},
-            "TimeUnit": "MONTHLY",
-        },
-        "NotificationsWithSubscribers": notifications,
-    }))
+fn of_index<'a>(table: &'a Table, index: Option<&'a str>) -> Vec<(&'static str, Dimension<'a>)> {
+    let table = std::iter::once(("TableName", Dimension::Table(table)));
+    let index = index.map(|index| ("GlobalSecondaryIndexName", Dimension::Text(index)));
+    table.chain(index).collect()
 }

@@ -13,11 +13,13 @@
 use larder_model as model;
 use serde_json::{Map, Value as Json, json};
 
+use super::alarms::{self, Dimension, Watch};
 use super::iam::{self, Part};
+use super::names;
 use super::origin::Origins;
-use super::{alarms, names};
 use crate::schema::*;
 use crate::span::SourceFile;
+use crate::value::number_to_f64;
 
 /// A template, and the region it is for.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,16 @@ pub struct Stack {
     /// `None`: wherever it is deployed.
     pub region: Option<String>,
     pub template: Json,
+    /// What the schema asks for and CloudFormation cannot say, and why. The template's metadata says it too.
+    pub left_out: Vec<String>,
+}
+
+/// What a template is to have in it.
+#[derive(Clone, Copy, PartialEq)]
+enum Parts {
+    All,
+    Alarms,
+    Budget,
 }
 
 /// The templates of a system: one, unless its tables name several regions.
@@ -53,38 +65,67 @@ pub fn cloudformation(
     files: &[SourceFile],
     environment: &Environment,
 ) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
+    stacks(schema, files, environment, Parts::All)
+}
+
+/// Templates of the alarms alone, for tables that something else has made. None when there is nothing to watch.
+pub fn alarms(
+    schema: &Schema,
+    files: &[SourceFile],
+    environment: &Environment,
+) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
+    stacks(schema, files, environment, Parts::Alarms)
+}
+
+/// A template of the budget alone. It asks for a topic: a budget that tells nobody is none.
+pub fn budgets(
+    schema: &Schema,
+    files: &[SourceFile],
+    environment: &Environment,
+) -> Result<Option<Stack>, Vec<EnvironmentError>> {
+    Ok(stacks(schema, files, environment, Parts::Budget)?.pop())
+}
+
+fn stacks(
+    schema: &Schema,
+    files: &[SourceFile],
+    environment: &Environment,
+    parts: Parts,
+) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
     let setups = schema.tables(environment)?;
-    let mut regions: Vec<Option<&str>> = Vec::new();
-    for table in &schema.tables {
-        if !regions.contains(&table.region.as_deref()) {
-            regions.push(table.region.as_deref());
-        }
-    }
     let origins = Origins::new(files);
+    let regions = if parts == Parts::Budget { vec![None] } else { names::regions(schema) };
     let mut stacks = Vec::new();
     for (at, region) in regions.into_iter().enumerate() {
         let tables: Vec<(&Table, &TableSetup)> = schema
             .tables
             .iter()
             .zip(&setups)
-            .filter(|(table, _)| table.region.as_deref() == region)
+            .filter(|(table, _)| parts != Parts::Budget && table.region.as_deref() == region)
             .collect();
         let mut builder =
-            Builder::new(schema, &origins, &tables, environment).map_err(|error| vec![error])?;
-        builder.tables(&tables);
-        builder.policies();
+            Builder::new(schema, &origins, &tables, environment, parts).map_err(|error| vec![error])?;
+        if parts == Parts::All {
+            builder.tables(&tables);
+            builder.policies();
+        }
         // What belongs to the system or the account, not to a table, is in the first template alone.
         let first = at == 0;
-        builder.alarms(first);
-        if first {
+        if parts != Parts::Budget {
+            builder.alarms(first);
+        }
+        if parts != Parts::Alarms && first {
             builder.budget();
         }
-        stacks.push(Stack { region: region.map(str::to_owned), template: builder.template(region) });
+        if !builder.resources.is_empty() {
+            stacks.push(builder.stack(region));
+        }
     }
     Ok(stacks)
 }
 
 struct Builder<'a> {
+    parts: Parts,
     schema: &'a Schema,
     origins: &'a Origins<'a>,
     parameters: Map<String, Json>,
@@ -111,8 +152,10 @@ impl<'a> Builder<'a> {
         origins: &'a Origins<'a>,
         tables: &[(&'a Table, &TableSetup)],
         environment: &Environment,
+        parts: Parts,
     ) -> Result<Self, EnvironmentError> {
         let mut builder = Self {
+            parts,
             schema,
             origins,
             parameters: Map::new(),
@@ -123,18 +166,20 @@ impl<'a> Builder<'a> {
             left_out: Vec::new(),
         };
         if !schema.alarms.is_empty() || !schema.budgets.is_empty() {
-            builder.parameters.insert(
-                TOPIC.to_owned(),
-                json!({
-                    "Type": "String",
-                    "Default": "",
-                    "Description": "The SNS topic that alarms and budgets tell, which must let \
-                        cloudwatch.amazonaws.com and budgets.amazonaws.com publish; empty for none",
-                }),
-            );
+            let mut topic = json!({
+                "Type": "String",
+                "Description": "The SNS topic that alarms and budgets tell, which must let \
+                    cloudwatch.amazonaws.com and budgets.amazonaws.com publish",
+            });
+            if parts != Parts::Budget {
+                topic["Default"] = json!("");
+                topic["Description"] =
+                    json!(format!("{}; empty for none", topic["Description"].as_str().unwrap_or("")));
+            }
+            builder.parameters.insert(TOPIC.to_owned(), topic);
         }
         let used: Vec<&Table> = tables.iter().map(|(table, _)| *table).collect();
-        for param in names::params(schema, &used) {
+        for param in names::params(schema, &used, parts == Parts::All) {
             let id = builder.free_id(&names::pascal(&param.name));
             let mut parameter = Map::new();
             parameter.insert("Type".to_owned(), json!("String"));
@@ -150,8 +195,10 @@ impl<'a> Builder<'a> {
         }
         for table in used {
             let id = builder.free_id(&format!("{}Table", names::pascal(&table.name)));
-            // The name is taken now, so that whatever is named later keeps away from it.
-            builder.resources.insert(id.clone(), Json::Null);
+            if parts == Parts::All {
+                // The name is taken now, so that whatever is named later keeps away from it.
+                builder.resources.insert(id.clone(), Json::Null);
+            }
             builder.tables.push((table, id));
         }
         Ok(builder)
@@ -316,44 +363,99 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn alarms(&mut self, first: bool) {
-        for (at, alarm) in self.schema.alarms.iter().enumerate() {
-            if alarm.metric == AlarmMetric::HitRate && !first {
-                continue;
+    fn alarms(&mut self, with_system: bool) {
+        let tables: Vec<&Table> = self.tables.iter().map(|(table, _)| *table).collect();
+        let (watches, left_out) = alarms::watches(self.schema, self.origins, &tables, with_system);
+        self.left_out.extend(left_out);
+        for watch in watches {
+            let mut properties = self.alarm_properties(&watch);
+            let told = json!({"Fn::If": [HAS_TOPIC, [{"Ref": TOPIC}], {"Ref": "AWS::NoValue"}]});
+            properties["AlarmActions"] = told.clone();
+            properties["OKActions"] = told;
+            let mut resource = json!({"Type": "AWS::CloudWatch::Alarm", "Properties": properties});
+            if let Some(place) = &watch.place {
+                resource["Metadata"] = json!({"Larder": {"Alarm": place}});
             }
-            let place = self.origins.alarm(at);
-            let made = alarms::alarms(self.schema, alarm, &self.tables);
-            if made.is_empty() {
-                let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-                let name = alarm.metric.name();
-                self.left_out.push(format!("{place}`{name}`: no CloudWatch metric is named for it"));
-            }
-            for (name, mut properties) in made {
-                let told = json!({"Fn::If": [HAS_TOPIC, [{"Ref": TOPIC}], {"Ref": "AWS::NoValue"}]});
-                properties["AlarmActions"] = told.clone();
-                properties["OKActions"] = told;
-                let mut resource = json!({"Type": "AWS::CloudWatch::Alarm", "Properties": properties});
-                if let Some(place) = &place {
-                    resource["Metadata"] = json!({"Larder": {"Alarm": place}});
-                }
-                let id = self.free_id(&name);
-                self.resources.insert(id, resource);
-            }
+            let id = self.free_id(&format!("{}Alarm", names::pascal(&watch.name)));
+            self.resources.insert(id, resource);
         }
     }
 
+    fn alarm_properties(&self, watch: &Watch<'_>) -> Json {
+        let metrics = watch.metrics.iter().map(|metric| {
+            let dimensions = metric.dimensions.iter().map(|(name, value)| {
+                let value = match value {
+                    Dimension::Table(table) => self.table_name(table),
+                    Dimension::Text(text) => json!(text),
+                };
+                json!({"Name": name, "Value": value})
+            });
+            let dimensions: Vec<Json> = dimensions.collect();
+            let shown =
+                json!({"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions});
+            json!({
+                "Id": metric.id,
+                "MetricStat": {"Metric": shown, "Period": watch.period_seconds, "Stat": metric.statistic},
+                "ReturnData": false,
+            })
+        });
+        let watched = json!({
+            "Id": "watched", "Expression": watch.expression, "Label": watch.what, "ReturnData": true,
+        });
+        json!({
+            "AlarmDescription": watch.description(),
+            "ComparisonOperator": watch.comparison(),
+            "EvaluationPeriods": 1,
+            "Metrics": metrics.chain([watched]).collect::<Vec<_>>(),
+            "Threshold": plain(watch.threshold),
+            "TreatMissingData": "notBreaching",
+        })
+    }
+
+    /// One budget for what DynamoDB costs the account in a month, with a message at each amount.
     fn budget(&mut self) {
-        let Some(properties) = alarms::budget(self.schema, &json!({"Ref": TOPIC})) else { return };
+        let amounts: Vec<f64> = self.schema.budgets.iter().map(number_to_f64).collect();
+        let Some(most) = amounts.iter().copied().reduce(f64::max) else { return };
+        let notifications = amounts.iter().map(|amount| {
+            json!({
+                "Notification": {
+                    "ComparisonOperator": "GREATER_THAN",
+                    "NotificationType": "ACTUAL",
+                    "Threshold": plain(*amount),
+                    "ThresholdType": "ABSOLUTE_VALUE",
+                },
+                "Subscribers": [{"SubscriptionType": "SNS", "Address": {"Ref": TOPIC}}],
+            })
+        });
+        let notifications: Vec<Json> = notifications.collect();
         let mut resource = json!({
             "Type": "AWS::Budgets::Budget",
-            "Condition": HAS_TOPIC,
-            "Properties": properties,
+            "Properties": {
+                "Budget": {
+                    "BudgetLimit": {"Amount": plain(most), "Unit": "USD"},
+                    "BudgetType": "COST",
+                    "CostFilters": {"Service": ["Amazon DynamoDB"]},
+                    "TimeUnit": "MONTHLY",
+                },
+                "NotificationsWithSubscribers": notifications,
+            },
         });
+        if self.parts == Parts::All {
+            resource["Condition"] = json!(HAS_TOPIC);
+        }
         if let Some(place) = self.origins.budget() {
             resource["Metadata"] = json!({"Larder": {"Budget": place}});
         }
         let id = self.free_id("MonthlyBudget");
         self.resources.insert(id, resource);
+    }
+
+    /// What the store calls a table: asked of its resource, if the stack makes it.
+    fn table_name(&self, table: &Table) -> Json {
+        match self.parts {
+            Parts::All => json!({"Ref": self.table_id(table)}),
+            Parts::Alarms | Parts::Budget => self.text(&names::table_name(self.schema, table)),
+        }
     }
 
     fn table_id(&self, table: &Table) -> &str {
@@ -384,9 +486,14 @@ impl<'a> Builder<'a> {
         json!({"Fn::Sub": parts.collect::<String>()})
     }
 
-    fn template(self, region: Option<&str>) -> Json {
+    fn stack(self, region: Option<&str>) -> Stack {
         let docs = self.schema.docs.join(" ");
-        let docs = if docs.trim().is_empty() { self.schema.system.clone() } else { docs.trim().to_owned() };
+        let docs = match self.parts {
+            Parts::All if docs.trim().is_empty() => self.schema.system.clone(),
+            Parts::All => docs.trim().to_owned(),
+            Parts::Alarms => format!("The alarms of {}", self.schema.system),
+            Parts::Budget => format!("The budget of {}", self.schema.system),
+        };
         let mut template = Map::new();
         let mut put = |name: &str, value: Json| {
             template.insert(name.to_owned(), value);
@@ -399,7 +506,7 @@ impl<'a> Builder<'a> {
             about["LeftOut"] = json!(self.left_out);
         }
         put("Metadata", json!({"Larder": about}));
-        if self.parameters.contains_key(TOPIC) {
+        if self.parameters.contains_key(TOPIC) && self.parts != Parts::Budget {
             let has = json!({"Fn::Not": [{"Fn::Equals": [{"Ref": TOPIC}, ""]}]});
             put("Conditions", json!({ HAS_TOPIC: has }));
         }
@@ -414,8 +521,10 @@ impl<'a> Builder<'a> {
             put("Rules", json!({"Region": {"Assertions": [assert]}}));
         }
         put("Resources", Json::Object(self.resources));
-        put("Outputs", Json::Object(self.outputs));
-        Json::Object(template)
+        if !self.outputs.is_empty() {
+            put("Outputs", Json::Object(self.outputs));
+        }
+        Stack { region: region.map(str::to_owned), template: Json::Object(template), left_out: self.left_out }
     }
 }
 
@@ -442,6 +551,11 @@ fn global_index(index: &model::IndexDefinition, billing: model::Billing) -> Json
         shown["ProvisionedThroughput"] = throughput(index.throughput);
     }
     shown
+}
+
+/// `5`, not `5.0`.
+fn plain(number: f64) -> Json {
+    if number.fract() == 0.0 && number.abs() < 1e15 { json!(number as i64) } else { json!(number) }
 }
 
 fn throughput(units: model::Throughput) -> Json {

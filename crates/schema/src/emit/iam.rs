@@ -2,8 +2,9 @@
 //!
 //! A `grant` becomes one policy that allows what it says and nothing else. A schema without grants gets one
 //! policy with what its access patterns need, table by table: `Query` where there is something to query,
-//! `Scan` where an entity permits it, `UpdateItem` where records change. Batches and transactional checks
-//! that a program asks for by itself are no access pattern of the schema: grant `batch`, or add them.
+//! `Scan` where an entity permits it, `UpdateItem` where records change, batches where the layer makes them.
+//! Batches and transactional checks that a program asks for by itself are no access pattern of the schema:
+//! grant `batch`, or add them.
 //!
 //! Params in a table's name become `*`, so one policy serves every stage. A name that begins with a param is
 //! taken as it is in the environment instead: a leading `*` would let in the tables of others.
@@ -102,8 +103,8 @@ pub(super) struct Right<'a> {
 }
 
 pub(super) struct Statement<'a> {
-    actions: Vec<&'static str>,
-    resources: Vec<Resource<'a>>,
+    pub(super) actions: Vec<&'static str>,
+    pub(super) resources: Vec<Resource<'a>>,
 }
 
 pub(super) struct Resource<'a> {
@@ -190,16 +191,25 @@ fn least(table: &Table) -> Vec<&'static str> {
         // A load that only one process may make is claimed by an update.
         policy.mode == Mode::Records || policy.flight_millis.is_some() || !entity.lifecycles.is_empty()
     };
+    let split = |entity: &Entity| {
+        let oversize = &entity.policy.oversize;
+        oversize.first == OversizeStep::Split || oversize.otherwise == Some(OversizeStep::Split)
+    };
+    let partial = |index: &Index| index.projection != Projection::All;
+    let query = any(|_| true) && (table.sort.is_some() || !table.indexes.is_empty());
+    let scan = any(|entity| entity.policy.scan != Scan::Deny);
+    let behind = any(|entity| matches!(entity.policy.writes, Writes::Behind { .. }));
     let needed = [
         ("GetItem", any(|_| true)),
-        // Free numbers of a sequence are looked for several at a time.
-        ("BatchGetItem", any(sequence)),
+        // Free numbers of a sequence, chunks, and what an index does not hold are asked for several at a time.
+        ("BatchGetItem", any(sequence) || any(split) || table.indexes.iter().any(partial)),
         ("PutItem", any(|_| true)),
         ("UpdateItem", any(changes)),
         ("DeleteItem", any(|_| true)),
-        ("BatchWriteItem", any(|entity| matches!(entity.policy.writes, Writes::Behind { .. }))),
-        ("Query", any(|_| true) && (table.sort.is_some() || !table.indexes.is_empty())),
-        ("Scan", any(|entity| entity.policy.scan != Scan::Deny)),
+        // Chunks, and what is invalidated by a query or a scan, are removed several at a time.
+        ("BatchWriteItem", behind || any(split) || query || scan),
+        ("Query", query),
+        ("Scan", scan),
     ];
     needed.into_iter().filter(|(_, needed)| *needed).map(|(action, _)| action).collect()
 }

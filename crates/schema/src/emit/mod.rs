@@ -1,18 +1,29 @@
 //! Other forms of a checked schema.
 
 mod alarms;
+mod cdk;
 mod cloudformation;
+mod dashboard;
 mod docs;
+mod grafana;
+mod hcl;
 mod iam;
 mod json;
 mod names;
 mod origin;
+mod prometheus;
+mod runbook;
 mod rust;
 mod terraform;
 
-pub use cloudformation::{Stack, cloudformation};
+pub use cdk::cdk;
+pub use cloudformation::{Stack, alarms, budgets, cloudformation};
+pub use dashboard::dashboard;
 pub use docs::docs;
+pub use grafana::grafana;
 pub use iam::{Policy, iam};
 pub use json::{JSON_SCHEMA, json};
+pub use prometheus::{Rules, prometheus};
+pub use runbook::runbook;
 pub use rust::rust;
 pub use terraform::terraform;

@@ -26,15 +26,27 @@ fn is_version(schema: &Schema, part: &ParamPart) -> bool {
     matches!(part, ParamPart::Param(name) if name == "version" && schema.param(name).is_none())
 }
 
-/// The params that stand in names and tags of these tables, in the schema's order.
-pub(super) fn params<'a>(schema: &'a Schema, tables: &[&Table]) -> Vec<&'a Param> {
+/// The params that stand in names of these tables, and in their tags if those are wanted, in the schema's order.
+pub(super) fn params<'a>(schema: &'a Schema, tables: &[&Table], with_tags: bool) -> Vec<&'a Param> {
     let used = |name: &str| {
-        let texts = tables
-            .iter()
-            .flat_map(|table| std::iter::once(&table.stored_name).chain(table.tags.iter().map(|tag| &tag.1)));
+        let texts = tables.iter().flat_map(|table| {
+            let tags = table.tags.iter().filter(|_| with_tags).map(|tag| &tag.1);
+            std::iter::once(&table.stored_name).chain(tags)
+        });
         texts.flat_map(|text| &text.0).any(|part| matches!(part, ParamPart::Param(param) if param == name))
     };
     schema.params.iter().filter(|param| used(&param.name)).collect()
+}
+
+/// The regions that the tables name, each once, in the schema's order.
+pub(super) fn regions(schema: &Schema) -> Vec<Option<&str>> {
+    let mut regions = Vec::new();
+    for table in &schema.tables {
+        if !regions.contains(&table.region.as_deref()) {
+            regions.push(table.region.as_deref());
+        }
+    }
+    regions
 }
 
 /// A param's value in this environment, as it stands in a name.

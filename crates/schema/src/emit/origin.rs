@@ -50,6 +50,7 @@ impl<'a> Origins<'a> {
                 match block.name.text.as_str() {
                     "alarms" => self.alarms.extend(spans),
                     "grant" => self.grants.push(block.name.span),
+                    "metrics" => self.put("metrics".to_owned(), block.name.span),
                     "defaults" => {
                         for setting in &block.settings {
                             self.put(format!("defaults {}", setting.name.text), setting.span);
@@ -84,7 +85,16 @@ impl<'a> Origins<'a> {
     }
 
     pub(super) fn budget(&self) -> Option<String> {
-        self.find("budget")
+        self.top("budget")
+    }
+
+    /// A setting at the top of a file.
+    pub(super) fn top(&self, name: &str) -> Option<String> {
+        self.find(name)
+    }
+
+    pub(super) fn metrics(&self) -> Option<String> {
+        self.find("metrics")
     }
 
     /// The alarm at this place in [`crate::schema::Schema::alarms`].

@@ -1,21 +1,28 @@
-//! Terraform: the tables of a system as HCL.
+//! Terraform: the tables of a system, who may use them, the alarms and the budget, as HCL.
 //!
 //! One file serves every stage: params that stand in names or tags become variables, with the value of the
 //! environment as their default. A comment at the end of a line, or above a block, names the schema's line behind
-//! it. The file has no provider of its own and can be used as a module. A table's region is an argument of its resource, which
-//! the AWS provider has had since version 6.
+//! it. The file has no provider of its own and can be used as a module. The region of a table and of its alarms is an
+//! argument of the resource, which the AWS provider has had since version 6.
 //!
-//! The layout is that of `terraform fmt`: two spaces, `=` and comments aligned within a group of lines.
+//! Without a topic to tell, alarms change their state in silence, and there is no budget.
 
 use larder_model as model;
 
+use super::alarms::{Dimension, Watch, watches};
 use super::cloudformation::stream_view;
+use super::hcl::{Hcl, Line, escaped, quoted};
+use super::iam::{self, Part, Resource};
 use super::names;
 use super::origin::Origins;
 use crate::schema::*;
 use crate::span::SourceFile;
+use crate::value::number_to_f64;
 
-/// The tables as Terraform configuration.
+/// The variable that says who is told.
+const TOPIC: &str = "notification_topic_arn";
+
+/// A system as Terraform configuration.
 ///
 /// ```
 /// use larder_schema::{Environment, NoFiles, Schema, emit};
@@ -49,7 +56,7 @@ pub fn terraform(
     hcl.close();
     hcl.close();
     let tables: Vec<&Table> = schema.tables.iter().collect();
-    for param in names::params(schema, &tables) {
+    for param in names::params(schema, &tables, true) {
         let default = names::value(schema, param, environment).map_err(|error| vec![error])?;
         hcl.open(&format!("variable {}", quoted(&variable(&param.name))), origins.param(&param.name));
         let mut lines = vec![Line::new("type", "string", None), Line::new("default", quoted(&default), None)];
@@ -59,9 +66,32 @@ pub fn terraform(
         hcl.lines(&lines);
         hcl.close();
     }
+    if !schema.alarms.is_empty() || !schema.budgets.is_empty() {
+        hcl.open(&format!("variable {}", quoted(TOPIC)), None);
+        let description = "The SNS topic that alarms and budgets tell, which must let cloudwatch.amazonaws.com \
+                           and budgets.amazonaws.com publish; empty for none";
+        hcl.lines(&[
+            Line::new("type", "string", None),
+            Line::new("default", quoted(""), None),
+            Line::new("description", quoted(description), None),
+        ]);
+        hcl.close();
+    }
     for (table, setup) in schema.tables.iter().zip(&setups) {
         resource(&mut hcl, schema, table, setup, &origins);
     }
+    for right in iam::rights(schema, &tables) {
+        policy(&mut hcl, schema, &right, &origins);
+    }
+    let (watches, left_out) = watches(schema, &origins, &tables, true);
+    for watch in &watches {
+        alarm(&mut hcl, schema, watch);
+    }
+    for line in left_out {
+        hcl.text.push('\n');
+        hcl.raw(&format!("# Left out: {line}"));
+    }
+    budget(&mut hcl, schema, &origins);
     for table in &schema.tables {
         for what in ["name", "arn"] {
             hcl.open(&format!("output {}", quoted(&format!("{}_{what}", table.name))), None);
@@ -193,6 +223,145 @@ fn global_index(
     hcl.close();
 }
 
+fn policy(hcl: &mut Hcl, schema: &Schema, right: &iam::Right<'_>, origins: &Origins<'_>) {
+    let grant = right.grant.map(|at| schema.grants[at].name.as_str());
+    let name = grant.unwrap_or("access");
+    let description = match grant {
+        Some(grant) => format!("What {} grants {grant}", schema.system),
+        None => format!("What the access patterns of {} need", schema.system),
+    };
+    hcl.open(
+        &format!("data \"aws_iam_policy_document\" {}", quoted(name)),
+        right.grant.and_then(|at| origins.grant(at)),
+    );
+    for statement in &right.statements {
+        hcl.open("statement", None);
+        hcl.list("actions", statement.actions.iter().map(|action| quoted(&format!("dynamodb:{action}"))));
+        hcl.list("resources", statement.resources.iter().map(arn));
+        hcl.close();
+    }
+    hcl.close();
+    hcl.open(&format!("resource \"aws_iam_policy\" {}", quoted(name)), None);
+    hcl.lines(&[
+        // IAM takes 102 characters of a prefix.
+        Line::new(
+            "name_prefix",
+            quoted(&format!("{}-", names::cut(&format!("{}-{name}", schema.system), 101))),
+            None,
+        ),
+        Line::new("description", quoted(&description), None),
+        Line::new("policy", format!("data.aws_iam_policy_document.{name}.json"), None),
+    ]);
+    hcl.close();
+}
+
+fn arn(resource: &Resource<'_>) -> String {
+    let arn = format!("aws_dynamodb_table.{}.arn", resource.table.name);
+    match resource.part {
+        Part::Table => arn,
+        Part::Indexes => format!("\"${{{arn}}}/index/*\""),
+        Part::Streams => format!("\"${{{arn}}}/stream/*\""),
+    }
+}
+
+fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>) {
+    hcl.open(
+        &format!("resource \"aws_cloudwatch_metric_alarm\" {}", quoted(&watch.name)),
+        watch.place.clone(),
+    );
+    let told = format!("var.{TOPIC} == \"\" ? [] : [var.{TOPIC}]");
+    let mut lines = vec![Line::new("alarm_name", alarm_name(schema, watch), None)];
+    lines.extend(watch.region.map(|region| Line::new("region", quoted(region), None)));
+    lines.extend([
+        Line::new("alarm_description", quoted(&watch.description()), None),
+        Line::new("comparison_operator", quoted(watch.comparison()), None),
+        Line::new("threshold", watch.threshold.to_string(), None),
+        Line::new("evaluation_periods", "1", None),
+        Line::new("treat_missing_data", quoted("notBreaching"), None),
+        Line::new("alarm_actions", told.clone(), None),
+        Line::new("ok_actions", told, None),
+    ]);
+    hcl.lines(&lines);
+    for metric in &watch.metrics {
+        hcl.open("metric_query", None);
+        hcl.lines(&[Line::new("id", quoted(&metric.id), None)]);
+        hcl.open("metric", None);
+        hcl.lines(&[
+            Line::new("namespace", quoted(metric.namespace), None),
+            Line::new("metric_name", quoted(metric.name), None),
+            Line::new("period", watch.period_seconds.to_string(), None),
+            Line::new("stat", quoted(metric.statistic), None),
+        ]);
+        hcl.open("dimensions =", None);
+        let dimensions = metric.dimensions.iter().map(|(name, value)| {
+            let value = match value {
+                Dimension::Table(table) => format!("aws_dynamodb_table.{}.name", table.name),
+                Dimension::Text(text) => quoted(text),
+            };
+            Line::new(*name, value, None)
+        });
+        hcl.lines(&dimensions.collect::<Vec<_>>());
+        hcl.close();
+        hcl.close();
+        hcl.close();
+    }
+    hcl.open("metric_query", None);
+    hcl.lines(&[
+        Line::new("id", quoted("watched"), None),
+        Line::new("expression", quoted(&watch.expression), None),
+        Line::new("label", quoted(&watch.what), None),
+        Line::new("return_data", "true", None),
+    ]);
+    hcl.close();
+    hcl.close();
+}
+
+/// Alarms of several systems and stages may live in one account: the name begins with that of a table.
+fn alarm_name(schema: &Schema, watch: &Watch<'_>) -> String {
+    let dimensions = watch.metrics.iter().flat_map(|metric| &metric.dimensions);
+    let table = dimensions.into_iter().find_map(|(_, value)| match value {
+        Dimension::Table(table) => Some(table.name.as_str()),
+        Dimension::Text(_) => None,
+    });
+    match table {
+        Some(table) => format!("\"${{aws_dynamodb_table.{table}.name}}-{}\"", escaped(&watch.name)),
+        None => quoted(&format!("{}-{}", schema.system, watch.name)),
+    }
+}
+
+/// One budget for what DynamoDB costs the account in a month, with a message at each amount.
+fn budget(hcl: &mut Hcl, schema: &Schema, origins: &Origins<'_>) {
+    let amounts: Vec<f64> = schema.budgets.iter().map(number_to_f64).collect();
+    let Some(most) = amounts.iter().copied().reduce(f64::max) else { return };
+    hcl.open("resource \"aws_budgets_budget\" \"monthly\"", origins.budget());
+    hcl.lines(&[
+        Line::new("count", format!("var.{TOPIC} == \"\" ? 0 : 1"), None),
+        Line::new("name_prefix", quoted(&format!("{}-", names::cut(&schema.system, 60))), None),
+        Line::new("budget_type", quoted("COST"), None),
+        Line::new("limit_amount", quoted(&most.to_string()), None),
+        Line::new("limit_unit", quoted("USD"), None),
+        Line::new("time_unit", quoted("MONTHLY"), None),
+    ]);
+    hcl.open("cost_filter", None);
+    hcl.lines(&[
+        Line::new("name", quoted("Service"), None),
+        Line::new("values", format!("[{}]", quoted("Amazon DynamoDB")), None),
+    ]);
+    hcl.close();
+    for amount in amounts {
+        hcl.open("notification", None);
+        hcl.lines(&[
+            Line::new("comparison_operator", quoted("GREATER_THAN"), None),
+            Line::new("notification_type", quoted("ACTUAL"), None),
+            Line::new("threshold", amount.to_string(), None),
+            Line::new("threshold_type", quoted("ABSOLUTE_VALUE"), None),
+            Line::new("subscriber_sns_topic_arns", format!("[var.{TOPIC}]"), None),
+        ]);
+        hcl.close();
+    }
+    hcl.close();
+}
+
 fn key(key: &model::KeySchema, place: Option<&str>) -> Vec<Line> {
     let line = |name: &str, part: &model::KeyAttribute| {
         Line::new(name, quoted(&part.name), place.map(str::to_owned))
@@ -220,91 +389,9 @@ fn text(text: &ParamText) -> String {
     format!("\"{}\"", parts.collect::<String>())
 }
 
-/// A param's name, unless Terraform keeps it to itself.
+/// A param's name, unless Terraform or this file keeps it to itself.
 fn variable(name: &str) -> String {
     let reserved =
         ["source", "version", "providers", "count", "for_each", "lifecycle", "depends_on", "locals"];
-    if reserved.contains(&name) { format!("{name}_") } else { name.to_owned() }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", escaped(text))
-}
-
-/// `${` and `%{` begin templates in HCL; doubling the sign takes that away.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '$' | '%' if rest.peek() == Some(&'{') => out.extend([c, c]),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-struct Line {
-    name: String,
-    value: String,
-    place: Option<String>,
-}
-
-impl Line {
-    fn new(name: impl Into<String>, value: impl Into<String>, place: Option<String>) -> Self {
-        Self { name: name.into(), value: value.into(), place }
-    }
-}
-
-/// HCL as it is written: an empty line stands before a block, unless it is the first in its own.
-#[derive(Default)]
-struct Hcl {
-    text: String,
-    depth: usize,
-}
-
-impl Hcl {
-    fn open(&mut self, head: &str, place: Option<String>) {
-        if !self.text.is_empty() && !self.text.ends_with("{\n") {
-            self.text.push('\n');
-        }
-        if let Some(place) = place {
-            self.raw(&format!("# {place}"));
-        }
-        self.raw(&format!("{head} {{"));
-        self.depth += 1;
-    }
-
-    fn close(&mut self) {
-        self.depth -= 1;
-        self.raw("}");
-    }
-
-    fn lines(&mut self, lines: &[Line]) {
-        let width = |text: &str| text.chars().count();
-        let name_width = lines.iter().map(|line| width(&line.name)).max().unwrap_or(0);
-        // Comments are aligned with their neighbours: a line without one parts them.
-        for run in lines.chunk_by(|a, b| a.place.is_some() == b.place.is_some()) {
-            let value_width = run.iter().map(|line| width(&line.value)).max().unwrap_or(0);
-            for Line { name, value, place } in run {
-                match place {
-                    Some(place) => {
-                        self.raw(&format!("{name:name_width$} = {value:value_width$} # {place}"));
-                    }
-                    None => self.raw(&format!("{name:name_width$} = {value}")),
-                }
-            }
-        }
-    }
-
-    fn raw(&mut self, line: &str) {
-        self.text.extend(std::iter::repeat_n("  ", self.depth));
-        self.text.push_str(line);
-        self.text.push('\n');
-    }
+    if reserved.contains(&name) || name == TOPIC { format!("{name}_") } else { name.to_owned() }
 }
