@@ -135,22 +135,24 @@ impl Export {
     }
 
     /// The template that is meant, of as many as there are regions.
-    fn template(&self, system: &str, stacks: Vec<Stack>) -> Result<String, String> {
-        let regions: Vec<String> = stacks.iter().filter_map(|stack| stack.region.clone()).collect();
-        let several = stacks.len() > 1;
-        let meant = |stack: &Stack| match (&self.region, &stack.region) {
-            (Some(wanted), Some(region)) => wanted == region,
-            // What names no region can be anywhere.
-            (Some(_), None) => !several || !regions.contains(self.region.as_ref().unwrap_or(&String::new())),
-            (None, _) => !several,
-        };
-        let stack = stacks.into_iter().find(meant).ok_or_else(|| {
-            let regions = regions.join(", ");
-            match &self.region {
-                Some(region) => format!("{system} has nothing in {region}; its regions are {regions}"),
-                None => format!("{system} has tables in several regions, and a template is for one: name it with --region: {regions}"),
+    fn template(&self, system: &str, mut stacks: Vec<Stack>) -> Result<String, String> {
+        let regions: Vec<&str> = stacks.iter().filter_map(|stack| stack.region.as_deref()).collect();
+        let regions = regions.join(", ");
+        let found = match &self.region {
+            None => (stacks.len() == 1).then_some(0),
+            // What names no region can be in any.
+            Some(region) => {
+                let named = stacks.iter().position(|stack| stack.region.as_ref() == Some(region));
+                named.or_else(|| stacks.iter().position(|stack| stack.region.is_none()))
             }
+        };
+        let found = found.ok_or_else(|| match &self.region {
+            Some(region) => format!("{system} has no tables in {region}, but in {regions}"),
+            None => format!(
+                "{system} has tables in several regions, and a template is for one: name it with --region: {regions}"
+            ),
         })?;
+        let stack = stacks.swap_remove(found);
         tell(&stack.left_out);
         Ok(pretty(&stack.template))
     }

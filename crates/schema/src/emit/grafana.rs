@@ -179,15 +179,16 @@ impl Board<'_> {
     }
 
     fn panel(&mut self, panel: Panel<'_>) {
+        let Panel { title, unit, queries, alarm } = panel;
         let datasource = json!({"type": "prometheus", "uid": "${datasource}"});
-        let targets = panel.queries.iter().zip('A'..).map(|((query, legend), letter)| {
+        let targets = queries.iter().zip('A'..).map(|((query, legend), letter)| {
             json!({
                 "refId": letter.to_string(), "expr": query, "legendFormat": legend, "datasource": datasource,
             })
         });
-        let mut defaults = json!({"unit": panel.unit, "min": 0});
+        let mut defaults = json!({"unit": unit, "min": 0});
         let mut description = None;
-        let declared = |(_, one): &(usize, &Alarm)| Some(one.metric) == panel.alarm;
+        let declared = |(_, one): &(usize, &Alarm)| Some(one.metric) == alarm;
         if let Some((at, alarm)) = self.schema.alarms.iter().enumerate().find(declared) {
             let value = match &alarm.threshold {
                 Threshold::Percent(number) | Threshold::Count(number) => number_to_f64(number),
@@ -207,7 +208,7 @@ impl Board<'_> {
         let mut shown = json!({
             "id": self.panels.len() + 1,
             "type": "timeseries",
-            "title": panel.title,
+            "title": title,
             "datasource": datasource,
             "gridPos": {"x": self.x, "y": self.y, "w": PANEL_WIDTH, "h": PANEL_HEIGHT},
             "fieldConfig": {"defaults": defaults, "overrides": []},

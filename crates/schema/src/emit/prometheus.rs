@@ -3,7 +3,8 @@
 //! They mean what the alarms in CloudWatch mean, with these differences:
 //!
 //! - `error_rate` has the user errors in it, because here they are counted by table.
-//! - `hit_rate` and `queue` need no names from the schema.
+//! - `hit_rate` needs no names from the schema, and neither does `queue`, which programs tell through their recorder of
+//!   the `metrics` crate.
 //! - `throttles` of a table are those of its indexes too.
 //!
 //! `for 5m` is a window of five minutes. Silence is no alarm. `stuck` has no metric.

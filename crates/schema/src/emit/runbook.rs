@@ -5,6 +5,7 @@
 //! only the reader knows stands in capitals.
 
 mod alerts;
+mod recovery;
 
 use std::fmt::Write as _;
 
@@ -30,7 +31,7 @@ pub fn runbook(
     book.head(&mut out);
     book.set_up(&mut out);
     book.health(&mut out);
-    book.recovery(&mut out)?;
+    recovery::recovery(&book, &mut out);
     book.backup(&mut out);
     book.migration(&mut out);
     book.removal(&mut out);
@@ -150,16 +151,23 @@ impl Book<'_> {
         let topic = !self.schema.alarms.is_empty() || !self.schema.budgets.is_empty();
         let overrides =
             if topic { " \\\n  --parameter-overrides NotificationTopicArn=TOPIC_ARN" } else { "" };
-        shell(
-            out,
-            &[
-                format!("larder export cloudformation {system} --out {system}.json"),
-                format!(
-                    "aws cloudformation deploy --template-file {system}.json --stack-name {} \\\n  --capabilities CAPABILITY_IAM{overrides}",
-                    self.stack_name()
-                ),
-            ],
-        );
+        let regions = super::names::regions(self.schema);
+        let mut lines = Vec::new();
+        for region in &regions {
+            let region = region.unwrap_or("REGION");
+            let (flag, end) = if regions.len() > 1 {
+                (format!(" --region {region}"), format!("-{region}"))
+            } else {
+                (String::new(), String::new())
+            };
+            lines.push(format!("larder export cloudformation {system}{flag} --out {system}{end}.json"));
+            lines.push(format!(
+                "aws cloudformation deploy{flag} --template-file {system}{end}.json --stack-name {} \\\n  \
+                 --capabilities CAPABILITY_IAM{overrides}",
+                self.stack_name()
+            ));
+        }
+        shell(out, &lines);
         out.push_str("Then the dashboard:\n\n");
         shell(
             out,
@@ -206,93 +214,6 @@ impl Book<'_> {
         shell(out, &lines);
     }
 
-    fn recovery(&self, out: &mut String) -> Result<(), Vec<EnvironmentError>> {
-        let kept: Vec<usize> = (0..self.setups.len()).filter(|at| self.setups[*at].pitr.is_some()).collect();
-        if kept.is_empty() {
-            return Ok(());
-        }
-        let system = &self.schema.system;
-        out.push_str("## Restore to a moment\n\n");
-        out.push_str(
-            "After an accidental delete or a bad write. A restore makes a new table and changes nothing in the old one.\n\n",
-        );
-        for at in &kept {
-            let (table, setup) = (&self.schema.tables[*at], &self.setups[*at]);
-            let days = setup.pitr.map_or(0, |pitr| pitr.days);
-            let place = Self::from(self.origins.setting(&table.name, "pitr"));
-            let _ = writeln!(out, "- `{}`: any second of the last {days} days{place}", setup.definition.name);
-        }
-        let restored = self.beside()?;
-        let name = |at: usize| match &restored {
-            Some((_, _, setups)) => setups[at].definition.name.to_string(),
-            None => format!("{}-restored", self.setups[at].definition.name),
-        };
-        out.push_str(
-            "\n1. Stop what writes wrongly, and note a moment before the damage, in UTC.\n\
-             2. Make the table of that moment. It takes minutes to hours; progress is shown.\n\n",
-        );
-        let lines = kept.iter().map(|at| {
-            let table = &self.setups[*at].definition.name;
-            format!("larder restore {table} --to {} --at 2026-01-31T14:05:00Z", name(*at))
-        });
-        shell(out, &lines.collect::<Vec<_>>());
-        let Some((variable, value, setups)) = restored else {
-            out.push_str(
-                "3. Look at it, and copy back what is missing.\n4. Delete it once nobody needs it.\n\n",
-            );
-            return Ok(());
-        };
-        let _ = writeln!(
-            out,
-            "3. `{variable}={value}` makes every command speak of the restored tables. Look:\n"
-        );
-        let mut lines = vec![format!("{variable}={value} larder stats {system}")];
-        let entity = self
-            .entities()
-            .find(|(table, _)| kept.iter().any(|at| self.schema.tables[*at].name == table.name));
-        if let Some((_, entity)) = entity {
-            let (entity, key) = (format!("{system}.{}", entity.name), key_flags(entity));
-            lines.push(format!("{variable}={value} larder get {entity} {key}"));
-            shell(out, &lines);
-            out.push_str("4. Bring back one record, or all of them. All means: as they were, over what was written since.\n\n");
-            lines = vec![
-                format!(
-                    "{variable}={value} larder get {entity} {key} --json --show-secrets | larder put {entity} --file -"
-                ),
-                format!("{variable}={value} larder dump {system} --out {system}-restored.jsonl.gz"),
-                format!("larder load {system}-restored.jsonl.gz"),
-            ];
-        }
-        shell(out, &lines);
-        out.push_str("5. Look at the result, then delete what was restored.\n\n");
-        let mut lines = vec![format!("larder doctor {system}")];
-        lines.extend(kept.iter().map(|at| {
-            let setup = &setups[*at];
-            format!("aws dynamodb delete-table --table-name {}{}", setup.definition.name, Self::region(setup))
-        }));
-        shell(out, &lines);
-        out.push_str(
-            "A restored table has no TTL, no recovery, no alarms and no tags. To keep it, run `larder apply` in its environment.\n\n",
-        );
-        Ok(())
-    }
-
-    /// An environment in which every table has another name: a variable, its value, and the tables.
-    fn beside(&self) -> Result<Option<(String, String, Vec<TableSetup>)>, Vec<EnvironmentError>> {
-        let in_every_name = |param: &&Param| {
-            let named = ParamPart::Param(param.name.clone());
-            param.kind == ParamKind::String
-                && self.schema.tables.iter().all(|table| table.stored_name.0.contains(&named))
-        };
-        let Some(param) = self.schema.params.iter().find(in_every_name) else { return Ok(None) };
-        let Some(variable) = &param.variable else { return Ok(None) };
-        let value = super::names::value(self.schema, param, self.environment).map_err(|error| vec![error])?;
-        let value = format!("{value}-restored");
-        let mut environment = self.environment.clone();
-        environment.insert(variable.clone(), value.clone());
-        Ok(Some((variable.clone(), value, self.schema.tables(&environment)?)))
-    }
-
     fn backup(&self, out: &mut String) {
         let system = &self.schema.system;
         out.push_str("## Back up\n\nBefore anything risky. A backup stays when its table goes.\n\n");
@@ -313,40 +234,39 @@ impl Book<'_> {
     fn migration(&self, out: &mut String) {
         let (system, file) = (&self.schema.system, self.file);
         out.push_str("## Change the schema, and go back\n\n");
-        let _ = writeln!(
+        shell(
             out,
-            "```sh\nlarder check {file} --against main   # exit code 1: a breaking change without a new version\n```\n"
+            &[format!(
+                "larder check {file} --against main # exit code 1: a breaking change without a new version"
+            )],
         );
         let _ = writeln!(
             out,
             "- Compatible, such as a new optional attribute: `larder plan {file}`, then `larder apply {file}`.\n\
-             - Breaking: raise `version`{}. The next version has tables of its own; `larder migrate` copies into them \
-             while programs go on, compares, and switches.",
+             - Breaking: raise `version`{}, which gives the tables new names, and migrate. Records are copied while \
+             programs write, what they write is carried over, and both sides are compared. Programs of the new schema use \
+             the new tables: deploying them is the switch.",
             Self::from(self.origins.top("version")),
         );
         let keep = self.schema.version.and_then(|version| version.keep_millis);
-        match keep {
-            Some(millis) => {
-                let _ = writeln!(
-                    out,
-                    "- Rollback: the tables of the version before stay {}; `larder migrate rollback {system}` goes back to them.\n",
-                    duration_source(millis)
-                );
-            }
-            None => {
-                let _ = writeln!(
-                    out,
-                    "- Rollback: `larder migrate rollback {system}` goes back to the tables of the version before, while they \
-                     are there. `version N keep 30d` says how long.\n"
-                );
-            }
-        }
+        let kept = match keep {
+            Some(millis) => format!("stay {}", duration_source(millis)),
+            None => "stay until they are removed".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "- Rollback: the old tables {kept}. What was written since the switch is carried back, and programs of the \
+             old schema go on.\n"
+        );
         shell(
             out,
             &[
-                format!("larder migrate {system} # shows the plan, the price and the time, and asks"),
-                format!("larder migrate status {system}"),
-                format!("larder migrate rollback {system}"),
+                format!("larder migrate {system} --from main # the plan and its price, and then it asks"),
+                "larder migrate status".to_owned(),
+                format!("larder migrate rollback {system} --from main"),
+                format!(
+                    "larder migrate finish {system} --from main --allow-destroy TABLE # once nobody wants to go back"
+                ),
             ],
         );
     }
@@ -430,10 +350,22 @@ impl Book<'_> {
     }
 }
 
-/// A key as it is stored, for commands that take one.
+/// A key for commands that take one: as it is stored, or the fields that are it.
 fn key_flags(entity: &Entity) -> String {
+    let sources = std::iter::once(&entity.partition).chain(&entity.sort);
+    let fields: Vec<String> = sources
+        .filter_map(|source| match source {
+            KeySource::Field(name) => Some(format!("{name}={}", name.to_uppercase())),
+            KeySource::Template(_) => None,
+        })
+        .collect();
+    if !fields.is_empty() {
+        return fields.join(" ");
+    }
     let partition = format!("--key '{}'", key_example(entity, &entity.partition));
     match &entity.sort {
+        // Without a hole in it, the sort key follows from the entity.
+        Some(KeySource::Template(sort)) if sort.holes().next().is_none() => partition,
         Some(sort) => format!("{partition} --sort '{}'", key_example(entity, sort)),
         None => partition,
     }

@@ -198,8 +198,15 @@ pub(super) fn costs(book: &Book<'_>, out: &mut String) {
     let schema = book.schema;
     let system = &schema.system;
     out.push_str("## Costs\n\n");
-    let mut lines = vec![format!("larder cost {system} # from the workload that the schema declares")];
-    lines.push(format!("larder cost {system} --from-store # with the sizes of the tables as they are"));
+    let mut lines = match &schema.workload {
+        Some(_) => vec![
+            format!("larder cost {system} # from the workload that the schema declares"),
+            format!("larder cost {system} --from-store # with the sizes of the tables as they are"),
+        ],
+        None => vec![format!(
+            "larder cost {system} --reads 1M --writes 100K # a month; the schema declares no workload"
+        )],
+    };
     if !schema.budgets.is_empty() {
         lines.push(format!("larder export budgets {system} --out {system}-budget.json"));
         lines.push(format!(
