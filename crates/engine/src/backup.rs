@@ -39,6 +39,7 @@ impl Backup {
             recovery: None,
             copies: Vec::new(),
             restored: copy.map(|_| copied),
+            metrics: Arc::default(),
             ..(**table).clone()
         };
         Self {

@@ -5,9 +5,13 @@
 //! nothing when its entry stays as it is, both entries when the entry moves. A transaction doubles the units
 //! of the table, not those of its indexes.
 
-use larder_model::limits::{READ_UNIT_BYTES, WRITE_UNIT_BYTES};
-use larder_model::{IndexKind, IndexName, TableName};
+use std::sync::Arc;
 
+use larder_model::limits::{READ_UNIT_BYTES, WRITE_UNIT_BYTES};
+use larder_model::{IndexDefinition, IndexKind, TableDefinition};
+
+use crate::catalog::Table;
+use crate::metrics::{Operation, TableMetrics};
 use crate::ops::{Consumed, ReturnCapacity, UnitKind};
 
 pub(crate) fn read_units(bytes: usize, consistent: bool) -> f64 {
@@ -19,63 +23,135 @@ pub(crate) fn write_units(bytes: usize) -> f64 {
     bytes.div_ceil(WRITE_UNIT_BYTES).max(1) as f64
 }
 
-/// What a request has consumed so far, by table.
+/// Counts what a read of a table consumed, and says so if that is wanted.
+pub(crate) fn count_read(
+    table: &Table,
+    operation: Operation,
+    units: f64,
+    wanted: ReturnCapacity,
+) -> Option<Consumed> {
+    table.metrics.of(operation).consume(UnitKind::Read, units);
+    if wanted == ReturnCapacity::None {
+        return None;
+    }
+    let mut meter = Meter::new(operation, wanted, None);
+    meter.table(table, units);
+    meter.answer().into_iter().next()
+}
+
+/// What a request has consumed so far, by table. Nothing is counted before it is known to have been done.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    tables: Vec<Consumed>,
+    parts: Vec<Part>,
+    /// None for what DynamoDB does for nothing.
+    operation: Option<Operation>,
     kind: Option<UnitKind>,
     wanted: ReturnCapacity,
 }
 
+#[derive(Debug)]
+struct Part {
+    definition: Arc<TableDefinition>,
+    metrics: Arc<TableMetrics>,
+    units: f64,
+    /// By their place in the definition.
+    indexes: Vec<(usize, f64)>,
+}
+
 impl Meter {
-    pub(crate) fn new(wanted: ReturnCapacity, kind: Option<UnitKind>) -> Self {
-        Self { tables: Vec::new(), kind, wanted }
+    pub(crate) fn new(operation: Operation, wanted: ReturnCapacity, kind: Option<UnitKind>) -> Self {
+        Self { parts: Vec::new(), operation: Some(operation), kind, wanted }
     }
 
-    pub(crate) fn wanted(&self) -> bool {
-        self.wanted != ReturnCapacity::None
-    }
-
-    pub(crate) fn table(&mut self, table: &TableName, units: f64) {
-        if self.wanted() {
-            self.entry(table).table_units += units;
+    pub(crate) fn table(&mut self, table: &Table, units: f64) {
+        if self.operation.is_some() {
+            self.part(table).units += units;
         }
     }
 
-    pub(crate) fn index(&mut self, table: &TableName, index: &IndexName, kind: IndexKind, units: f64) {
-        if !self.wanted() {
+    pub(crate) fn index(&mut self, table: &Table, index: &IndexDefinition, units: f64) {
+        let Some(at) = table.definition.indexes.iter().position(|known| known.name == index.name) else {
+            return;
+        };
+        if self.operation.is_none() {
             return;
         }
-        let indexes = &mut self.entry(table).indexes;
-        match indexes.iter_mut().find(|(name, _, _)| name == index) {
-            Some((_, _, sum)) => *sum += units,
-            None => indexes.push((index.clone(), kind, units)),
+        let indexes = &mut self.part(table).indexes;
+        match indexes.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, sum)) => *sum += units,
+            None => indexes.push((at, units)),
         }
     }
 
-    fn entry(&mut self, table: &TableName) -> &mut Consumed {
-        let at = self.tables.iter().position(|consumed| &consumed.table == table).unwrap_or_else(|| {
-            self.tables.push(Consumed {
-                table: table.clone(),
-                table_units: 0.0,
-                indexes: Vec::new(),
-                kind: self.kind,
-                parts: self.wanted == ReturnCapacity::Indexes,
-            });
-            self.tables.len() - 1
-        });
-        &mut self.tables[at]
+    /// Counts items that a page returned.
+    pub(crate) fn returned(&self, table: &Table, items: usize) {
+        if let Some(operation) = self.operation {
+            table.metrics.of(operation).returned(items);
+        }
     }
 
-    /// For operations on one table.
+    fn part(&mut self, table: &Table) -> &mut Part {
+        let known = self.parts.iter().position(|part| Arc::ptr_eq(&part.metrics, &table.metrics));
+        let at = known.unwrap_or_else(|| {
+            self.parts.push(Part {
+                definition: table.definition.clone(),
+                metrics: table.metrics.clone(),
+                units: 0.0,
+                indexes: Vec::new(),
+            });
+            self.parts.len() - 1
+        });
+        &mut self.parts[at]
+    }
+
+    /// Counts it. A local index is part of its table.
+    pub(crate) fn count(&self) {
+        let Some(operation) = self.operation else { return };
+        let kind = self.kind.unwrap_or(operation.units());
+        for part in &self.parts {
+            let mut units = part.units;
+            for (at, of_index) in &part.indexes {
+                let index = &part.definition.indexes[*at];
+                match index.kind {
+                    IndexKind::Local => units += of_index,
+                    IndexKind::Global => part.metrics.consume_of_index(operation, &index.name, *of_index),
+                }
+            }
+            part.metrics.of(operation).consume(kind, units);
+        }
+    }
+
+    fn answer(self) -> Vec<Consumed> {
+        if self.wanted == ReturnCapacity::None {
+            return Vec::new();
+        }
+        let consumed = |part: Part| {
+            let indexes = part.indexes.iter().map(|(at, units)| {
+                let index = &part.definition.indexes[*at];
+                (index.name.clone(), index.kind, *units)
+            });
+            Consumed {
+                indexes: indexes.collect(),
+                table: part.definition.name.clone(),
+                table_units: part.units,
+                kind: self.kind,
+                parts: self.wanted == ReturnCapacity::Indexes,
+            }
+        };
+        self.parts.into_iter().map(consumed).collect()
+    }
+
+    /// Counts it, and says it if that is wanted: for operations on one table.
     pub(crate) fn one(self) -> Option<Consumed> {
-        self.tables.into_iter().next()
+        self.all().into_iter().next()
     }
 
     /// For operations on several tables, in the order of their names.
-    pub(crate) fn all(mut self) -> Vec<Consumed> {
-        self.tables.sort_by(|a, b| a.table.cmp(&b.table));
-        self.tables
+    pub(crate) fn all(self) -> Vec<Consumed> {
+        self.count();
+        let mut answer = self.answer();
+        answer.sort_by(|a, b| a.table.cmp(&b.table));
+        answer
     }
 }
 

@@ -16,6 +16,7 @@ use larder_storage::{Batch, Generation, Store};
 use crate::backup::put_backup;
 use crate::copy::Copy;
 use crate::layout::{self, TableId, TreeId};
+use crate::metrics::TableMetrics;
 use crate::tables::put_record;
 use crate::{Error, item_bytes, key_bytes, record};
 
@@ -36,6 +37,8 @@ pub(crate) struct Table {
     /// Where it comes from, if it was copied.
     pub restored: Option<Restored>,
     pub history: History,
+    /// Shared by all that the table ever was since the store was opened.
+    pub metrics: Arc<TableMetrics>,
 }
 
 /// Point-in-time recovery.
@@ -187,6 +190,15 @@ impl Catalog {
             backups.insert(backup.id.clone(), Arc::new(backup));
         }
         Ok(Self { tables, backups, generation })
+    }
+
+    /// Takes over what another catalog's tables have counted.
+    pub(crate) fn go_on_counting(&mut self, before: &Self) {
+        for table in self.tables.values_mut() {
+            if let Some(known) = before.by_id(table.id) {
+                Arc::make_mut(table).metrics = known.metrics.clone();
+            }
+        }
     }
 
     pub(crate) fn find(&self, name: &TableName) -> Option<&Arc<Table>> {

@@ -22,6 +22,7 @@ pub mod item_bytes;
 pub mod key_bytes;
 mod key_rules;
 mod layout;
+pub mod metrics;
 pub mod ops;
 mod pitr;
 mod read;
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 
 use larder_model::{ApiError, TableName, UnixTime};
-use larder_storage::{Batch, Options, Store};
+use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
@@ -54,6 +55,7 @@ use catalog::{Catalog, Table};
 use item_bytes::ItemBytesError;
 use key_rules::KeyFault;
 use layout::TableId;
+use metrics::Metrics;
 use ops::{Request, Response};
 use record::RecordError;
 use work::Progress;
@@ -79,6 +81,7 @@ pub struct Inner {
     /// Something may belong to no table any more.
     garbage: AtomicBool,
     wake: Notify,
+    metrics: Metrics,
 }
 
 impl Deref for Engine {
@@ -176,11 +179,23 @@ impl Engine {
             progress: Mutex::default(),
             garbage: AtomicBool::new(true),
             wake: Notify::new(),
+            metrics: Metrics::default(),
         })))
     }
 
     /// Any operation.
     pub async fn execute(&self, request: Request, now: UnixTime) -> Result<Response, ApiError> {
+        let operation = request.operation();
+        // Those on items are counted where their tables are known.
+        let watch = (!operation.is_of_items()).then(|| self.watch(operation));
+        let answer = self.perform(request, now).await;
+        if let Some(watch) = watch {
+            watch.end_other(&answer);
+        }
+        answer
+    }
+
+    async fn perform(&self, request: Request, now: UnixTime) -> Result<Response, ApiError> {
         Ok(match request {
             Request::CreateTable(request) => Response::CreateTable(self.create_table(*request, now).await?),
             Request::DescribeTable(request) => Response::DescribeTable(self.describe_table(&request)?),
@@ -249,6 +264,17 @@ impl Engine {
         })
     }
 
+    /// Whether something can be read.
+    pub fn answers(&self) -> Result<(), Error> {
+        self.store.snapshot().get(layout::FORMAT)?;
+        Ok(())
+    }
+
+    /// What the store below has done so far, and how large it is.
+    pub fn activity(&self) -> Result<Activity, Error> {
+        Ok(self.store.activity()?)
+    }
+
     /// Finishes what was submitted and lets go of the directory. Blocks until that is done.
     pub fn close(&self) -> Result<(), Error> {
         Ok(self.store.close()?)
@@ -256,6 +282,12 @@ impl Engine {
 
     fn table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
         self.catalog()?.table(name).cloned()
+    }
+
+    /// Those of the tables that are there.
+    fn known_tables<'a>(&self, names: impl Iterator<Item = &'a TableName>) -> Vec<Option<Arc<Table>>> {
+        let catalog = self.catalog.read();
+        names.map(|name| catalog.find(name).cloned()).collect()
     }
 
     fn next_table_id(&self, batch: &mut Batch) -> TableId {
@@ -272,7 +304,10 @@ impl Engine {
                 return Ok(catalog);
             }
             drop(catalog);
-            *self.catalog.write() = Catalog::load(&self.store)?;
+            let mut fresh = Catalog::load(&self.store)?;
+            let mut known = self.catalog.write();
+            fresh.go_on_counting(&known);
+            *known = fresh;
         }
     }
 }

@@ -10,10 +10,11 @@ use larder_model::limits::{BATCH_BYTES_MAX, PAGE_BYTES_MAX};
 use larder_model::{AttributeValue, IndexKind, IndexName, Item, KeyAttribute, KeySchema};
 use larder_storage::Snapshot;
 
-use crate::capacity::{Meter, read_units};
+use crate::capacity::{self, Meter, read_units};
 use crate::catalog::{Index, Table};
 use crate::item_bytes::{ItemBytesError, StoredItem};
 use crate::layout::{PARTITIONS, TreeId};
+use crate::metrics::Operation;
 use crate::ops::{
     BatchGetItem, BatchGetItemOutput, BatchGetTable, GetItem, GetItemOutput, PageOutput, Query, Row, Scan,
     Segment, Select,
@@ -22,20 +23,29 @@ use crate::{Engine, Error, index, key_bytes, key_rules, layout};
 
 impl Engine {
     pub fn get_item(&self, request: &GetItem) -> Result<GetItemOutput, Error> {
-        let table = self.table(&request.table)?;
-        key_rules::check_key(&table, &request.key)?;
-        let found = find(&self.store.snapshot(), &table, &request.key)?;
-        let mut meter = Meter::new(request.capacity, None);
-        if meter.wanted() {
-            let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
-            meter.table(table.name(), read_units(size, request.consistent));
-        }
+        let watch = self.watch(Operation::GetItem);
+        let table = watch.found(self.table(&request.table))?;
+        watch.end(&table, self.item(&table, request))
+    }
+
+    fn item(&self, table: &Table, request: &GetItem) -> Result<GetItemOutput, Error> {
+        key_rules::check_key(table, &request.key)?;
+        let found = find(&self.store.snapshot(), table, &request.key)?;
+        let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
         let item = found.map(|item| row(item, request.projection.as_ref())).transpose()?;
-        Ok(GetItemOutput { item, consumed: meter.one() })
+        let units = read_units(size, request.consistent);
+        let consumed = capacity::count_read(table, Operation::GetItem, units, request.capacity);
+        Ok(GetItemOutput { item, consumed })
     }
 
     pub fn batch_get_item(&self, request: BatchGetItem) -> Result<BatchGetItemOutput, Error> {
-        let mut meter = Meter::new(request.capacity, None);
+        let watch = self.watch(Operation::BatchGetItem);
+        let tables = self.known_tables(request.tables.iter().map(|part| &part.table));
+        watch.end_all(&tables, self.items(request))
+    }
+
+    fn items(&self, request: BatchGetItem) -> Result<BatchGetItemOutput, Error> {
+        let mut meter = Meter::new(Operation::BatchGetItem, request.capacity, None);
         let mut output =
             BatchGetItemOutput { responses: Vec::new(), unprocessed: Vec::new(), consumed: Vec::new() };
         let mut tables = Vec::new();
@@ -71,7 +81,7 @@ impl Engine {
                     continue;
                 }
                 bytes += size;
-                meter.table(table.name(), read_units(size, part.consistent));
+                meter.table(&table, read_units(size, part.consistent));
                 if let Some(item) = found {
                     rows.push(row(item, part.projection.as_ref())?);
                 }
@@ -86,8 +96,13 @@ impl Engine {
     }
 
     pub fn query(&self, request: &Query) -> Result<PageOutput, Error> {
-        let table = self.table(&request.table)?;
-        let place = Place::find(&table, request.index.as_ref(), request.consistent)?;
+        let watch = self.watch(Operation::Query);
+        let table = watch.found(self.table(&request.table))?;
+        watch.end(&table, self.query_table(&table, request))
+    }
+
+    fn query_table(&self, table: &Table, request: &Query) -> Result<PageOutput, Error> {
+        let place = Place::find(table, request.index.as_ref(), request.consistent)?;
         if let Some(start) = &request.start {
             place.check_start(start)?;
         }
@@ -98,7 +113,7 @@ impl Engine {
         }
         if let Some(filter) = &request.filter {
             check_filter(place.schema(), filter, request.legacy_filter)?;
-            key_rules::check_condition(&table, Some(place.schema()), filter)?;
+            key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
         let (mut from, mut to) = place.key_range(&range)?;
         if let Some(start) = &request.start {
@@ -117,15 +132,20 @@ impl Engine {
                 limit: request.limit,
                 consistent: request.consistent,
             },
-            Meter::new(request.capacity, None),
+            Meter::new(Operation::Query, request.capacity, None),
         )
     }
 
     pub fn scan(&self, request: &Scan) -> Result<PageOutput, Error> {
-        let table = self.table(&request.table)?;
-        let place = Place::find(&table, request.index.as_ref(), request.consistent)?;
+        let watch = self.watch(Operation::Scan);
+        let table = watch.found(self.table(&request.table))?;
+        watch.end(&table, self.scan_table(&table, request))
+    }
+
+    fn scan_table(&self, table: &Table, request: &Scan) -> Result<PageOutput, Error> {
+        let place = Place::find(table, request.index.as_ref(), request.consistent)?;
         if let Some(filter) = &request.filter {
-            key_rules::check_condition(&table, Some(place.schema()), filter)?;
+            key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
         let segment = request.segment.unwrap_or(Segment { index: 0, total: 1 });
         let (mut from, to) = place.segment(segment);
@@ -154,7 +174,7 @@ impl Engine {
                 limit: request.limit,
                 consistent: request.consistent,
             },
-            Meter::new(request.capacity, None),
+            Meter::new(Operation::Scan, request.capacity, None),
         )
     }
 }
@@ -412,12 +432,13 @@ impl<'a> Place<'a> {
 
         let units = read_units(bytes, request.consistent);
         match self.index {
-            None => meter.table(self.table.name(), units),
+            None => meter.table(self.table, units),
             Some(index) => {
-                meter.table(self.table.name(), fetched_units);
-                meter.index(self.table.name(), &index.definition.name, index.definition.kind, units);
+                meter.table(self.table, fetched_units);
+                meter.index(self.table, index.definition, units);
             }
         }
+        meter.returned(self.table, page.count);
         page.consumed = meter.one();
         Ok(page)
     }

@@ -136,6 +136,7 @@ pub(crate) fn read_backup(record: &Item) -> Result<Backup> {
         recovery: None,
         copies: read_copies(record)?,
         restored: read_optional_restored(record)?,
+        metrics: Arc::default(),
         ..(*table).clone()
     };
     Ok(Backup {
@@ -234,6 +235,7 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         copies: read_copies(record)?,
         restored: read_optional_restored(record)?,
         history: read_history(record)?,
+        metrics: Arc::default(),
     })
 }
 
@@ -509,6 +511,7 @@ mod tests {
                     .to_vec(),
                 class_changed: None,
             },
+            metrics: Arc::default(),
         };
         let check = |table: &Table| {
             let read = read(&write(table)).unwrap();

@@ -333,6 +333,7 @@ pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime)
             class_changed: None,
         },
         definition: Arc::new(definition),
+        metrics: Arc::default(),
     }
 }
 
@@ -395,6 +396,7 @@ fn changed_table(
         restored: table.restored.clone(),
         history,
         definition: Arc::new(definition),
+        metrics: table.metrics.clone(),
     })
 }
 

@@ -12,11 +12,13 @@ use larder_model::limits::{IDEMPOTENCY_SECONDS, TRANSACTION_BYTES_MAX};
 use larder_model::{ApiError, AttributeValue, CancellationReason, Item, Number, TableName, UnixTime};
 use larder_storage::{Batch, Ticket};
 
-use crate::capacity::{Meter, read_units};
+use crate::capacity::{Meter, read_units, write_units};
+use crate::catalog::Catalog;
 use crate::item_bytes::{self, StoredItem};
+use crate::metrics::Operation;
 use crate::ops::{
-    TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems, TransactWriteItemsOutput,
-    UnitKind,
+    ReturnCapacity, TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems,
+    TransactWriteItemsOutput, UnitKind,
 };
 use crate::write::{Action, Collections, Old, Write, check, decide, note_collection, stage};
 use crate::{Engine, Error, key_rules, layout, read};
@@ -32,6 +34,12 @@ struct Submitted {
 
 impl Engine {
     pub fn transact_get_items(&self, request: &TransactGetItems) -> Result<TransactGetItemsOutput, Error> {
+        let watch = self.watch(Operation::TransactGetItems);
+        let tables = self.known_tables(request.gets.iter().map(|get| &get.table));
+        watch.end_all(&tables, self.items_at_once(request))
+    }
+
+    fn items_at_once(&self, request: &TransactGetItems) -> Result<TransactGetItemsOutput, Error> {
         let mut tables = Vec::new();
         let mut reasons = Vec::new();
         for get in &request.gets {
@@ -50,7 +58,7 @@ impl Engine {
         check_distinct(&keys)?;
 
         let snapshot = self.store.snapshot();
-        let mut meter = Meter::new(request.capacity, Some(UnitKind::Read));
+        let mut meter = Meter::new(Operation::TransactGetItems, request.capacity, Some(UnitKind::Read));
         let mut items = Vec::new();
         let mut bytes = 0;
         for (get, (table, key)) in request.gets.iter().zip(tables.iter().zip(&keys)) {
@@ -60,7 +68,7 @@ impl Engine {
             if bytes > TRANSACTION_BYTES_MAX {
                 return Err(too_large());
             }
-            meter.table(table.name(), FACTOR * read_units(size, true));
+            meter.table(table, FACTOR * read_units(size, true));
             items.push(found.map(|item| read::row(item, get.projection.as_ref())).transpose()?);
         }
         Ok(TransactGetItemsOutput { items, consumed: meter.all() })
@@ -71,11 +79,16 @@ impl Engine {
         request: TransactWriteItems,
         now: UnixTime,
     ) -> Result<TransactWriteItemsOutput, Error> {
-        let Submitted { answer, settled } = self.submit_transaction(request, now)?;
-        if let Some(settled) = settled {
-            settled.await?;
-        }
-        answer
+        let watch = self.watch(Operation::TransactWriteItems);
+        let tables = self.known_tables(request.writes.iter().map(|write| &write.table));
+        let outcome = async {
+            let Submitted { answer, settled } = self.submit_transaction(request, now)?;
+            if let Some(settled) = settled {
+                settled.await?;
+            }
+            answer
+        };
+        watch.end_all(&tables, outcome.await)
     }
 
     fn submit_transaction(&self, request: TransactWriteItems, now: UnixTime) -> Result<Submitted, Error> {
@@ -115,7 +128,8 @@ impl Engine {
         {
             let before = Remembered::read(&item_bytes::decode(&stored)?)?;
             if before.expires > now.seconds() {
-                let answer = before.answer(fingerprint, Meter::new(capacity, Some(UnitKind::Read)));
+                let meter = Meter::new(Operation::TransactWriteItems, capacity, Some(UnitKind::Read));
+                let answer = before.answer(fingerprint, meter, &catalog);
                 return Ok(Submitted {
                     answer,
                     settled: self.settle([token_key.as_slice()].into_iter(), seen)?,
@@ -123,7 +137,9 @@ impl Engine {
             }
         }
 
-        let mut meter = Meter::new(capacity, Some(UnitKind::Write));
+        let meter = |wanted| Meter::new(Operation::TransactWriteItems, wanted, Some(UnitKind::Write));
+        // A transaction that is cancelled costs what the items cost as they are.
+        let (mut meter, mut canceled) = (meter(capacity), meter(ReturnCapacity::None));
         let mut metrics = Collections::new();
         let mut reasons = Vec::new();
         let mut sizes = Vec::new();
@@ -135,13 +151,15 @@ impl Engine {
                 note_collection(&mut metrics, &table, action.keyed());
             }
             let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+            let old_bytes = old.as_ref().map_or(0, |old| old.size);
+            canceled.table(&table, FACTOR * write_units(old_bytes));
             let changes = !matches!(action, Action::Check { .. });
             let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
             match decide(&table, key, old, write) {
                 Err(refusal) => reasons.push(reason(refusal)?),
                 Ok(change) => {
                     reasons.push(CancellationReason::NONE);
-                    meter.table(table.name(), FACTOR * change.write_units());
+                    meter.table(&table, FACTOR * change.write_units());
                     sizes.push((table.name().clone(), change.size()));
                     if changes {
                         stage(&self.store, &mut batch, &table, &change, &mut meter, stamp)?;
@@ -149,9 +167,10 @@ impl Engine {
                 }
             }
         }
-        if let Err(canceled) = cancel_unless_fine(reasons) {
+        if let Err(error) = cancel_unless_fine(reasons) {
+            canceled.count();
             let settled = self.settle(keys.iter().map(Vec::as_slice), seen)?;
-            return Ok(Submitted { answer: Err(canceled), settled });
+            return Ok(Submitted { answer: Err(error), settled });
         }
         if let (Some(token), Some(fingerprint)) = (&token, fingerprint) {
             let remembered = Remembered { fingerprint, expires: now.seconds() + IDEMPOTENCY_SECONDS, sizes };
@@ -182,7 +201,7 @@ fn reason(refusal: Error) -> Result<CancellationReason, Error> {
         Error::Api(ApiError::Validation(message)) => Ok(invalid(message)),
         Error::Expression(error) => Ok(invalid(error.to_string())),
         Error::Api(ApiError::ConditionalCheckFailed { item }) => Ok(CancellationReason {
-            code: "ConditionalCheckFailed",
+            code: CancellationReason::CONDITION,
             message: Some(ApiError::ConditionalCheckFailed { item: None }.to_string()),
             item: item.map(|item| *item),
         }),
@@ -255,12 +274,17 @@ impl Remembered {
         read().ok_or(Error::Damaged("the record of a transaction's token cannot be read"))
     }
 
-    fn answer(self, fingerprint: &[u8; 16], mut meter: Meter) -> Result<TransactWriteItemsOutput, Error> {
+    fn answer(
+        self,
+        fingerprint: &[u8; 16],
+        mut meter: Meter,
+        catalog: &Catalog,
+    ) -> Result<TransactWriteItemsOutput, Error> {
         if self.fingerprint != *fingerprint {
             return Err(ApiError::IdempotentParameterMismatch.into());
         }
         for (table, size) in &self.sizes {
-            meter.table(table, FACTOR * read_units(*size, true));
+            meter.table(catalog.table(table)?, FACTOR * read_units(*size, true));
         }
         Ok(TransactWriteItemsOutput { consumed: meter.all(), collection_metrics: Vec::new() })
     }

@@ -98,6 +98,10 @@ impl Engine {
             // Renewed, removed, or never to expire: the entry is all that is left.
             batch.delete(entry_key.to_vec());
         }
-        Ok((Some(self.store.submit(batch, seen)?), due))
+        let ticket = self.store.submit(batch, seen)?;
+        if due {
+            table.metrics.expired();
+        }
+        Ok((Some(ticket), due))
     }
 }

@@ -23,6 +23,7 @@ use crate::index::{Content, Entry};
 use crate::item_bytes::{self, ItemBytesError, StoredItem};
 use crate::key_rules::{self, KeyFault, PutKind};
 use crate::layout::TreeId;
+use crate::metrics::Operation;
 use crate::ops::{
     BatchWrite, BatchWriteItem, BatchWriteItemOutput, CollectionMetrics, DeleteItem, PutItem, ReturnValues,
     Row, UpdateItem, WriteOptions, WriteOutput,
@@ -235,7 +236,7 @@ pub(crate) fn stage(
                 [old, new].into_iter().flatten().map(|entry| capacity::write_units(entry.size)).sum()
             }
         };
-        meter.index(table.name(), &place.definition.name, place.definition.kind, units);
+        meter.index(table, place.definition, units);
         let sizes = [old_entry.as_ref().map(|entry| entry.size), new_entry.as_ref().map(|entry| entry.size)];
         count(batch, table, tree, sizes);
         if let Some(old) = old_entry
@@ -357,34 +358,41 @@ enum Submitted {
 
 impl Engine {
     pub async fn put_item(&self, request: PutItem, now: UnixTime) -> Result<WriteOutput, Error> {
-        if request.item.size() > ITEM_BYTES_MAX {
-            return Err(Error::validation("Item size has exceeded the maximum allowed size"));
-        }
-        self.write(&request.table, Action::Put(request.item), request.options, now).await
+        self.write(Operation::PutItem, &request.table, Action::Put(request.item), request.options, now).await
     }
 
     pub async fn update_item(&self, request: UpdateItem, now: UnixTime) -> Result<WriteOutput, Error> {
         let UpdateItem { table, key, update, options } = request;
-        self.write(&table, Action::Update { key, update }, options, now).await
+        self.write(Operation::UpdateItem, &table, Action::Update { key, update }, options, now).await
     }
 
     pub async fn delete_item(&self, request: DeleteItem, now: UnixTime) -> Result<WriteOutput, Error> {
-        self.write(&request.table, Action::Delete { key: request.key }, request.options, now).await
+        let action = Action::Delete { key: request.key };
+        self.write(Operation::DeleteItem, &request.table, action, request.options, now).await
     }
 
     async fn write(
         &self,
+        operation: Operation,
         table: &TableName,
         action: Action,
         options: WriteOptions,
         now: UnixTime,
     ) -> Result<WriteOutput, Error> {
-        let return_values = options.return_values;
-        finish(self.submit_one(table, action, &options, now)?, return_values).await
+        let watch = self.watch(operation);
+        if matches!(&action, Action::Put(item) if item.size() > ITEM_BYTES_MAX) {
+            return watch.found(Err(Error::validation("Item size has exceeded the maximum allowed size")));
+        }
+        let known = watch.found(self.table(table))?;
+        let outcome = async {
+            finish(self.submit_one(operation, table, action, &options, now)?, options.return_values).await
+        };
+        watch.end(&known, outcome.await)
     }
 
     fn submit_one(
         &self,
+        operation: Operation,
         table: &TableName,
         action: Action,
         options: &WriteOptions,
@@ -395,17 +403,22 @@ impl Engine {
         let condition = options.condition.as_ref();
         check(table, &action, condition)?;
         let key = table.item_key(action.keyed())?;
-        let mut meter = Meter::new(options.capacity, None);
+        let mut meter = Meter::new(operation, options.capacity, None);
         let metrics =
             if options.collection_metrics { collection_metrics(table, action.keyed()) } else { None };
 
         let seen = catalog.generation;
         let lock = self.locks.lock(&key);
         let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+        let old_bytes = old.as_ref().map_or(0, |old| old.size);
         let write = Write { action, condition, return_old_on_failure: options.return_old_on_failure };
         let change = match decide(table, key.clone(), old, write) {
             Ok(change) => Box::new(change),
             Err(refusal) => {
+                if let Error::Api(ApiError::ConditionalCheckFailed { .. }) = refusal {
+                    meter.table(table, capacity::write_units(old_bytes));
+                    meter.count();
+                }
                 let settled = self.settle([key.as_slice()].into_iter(), seen)?;
                 return Ok(Submitted::Refused { error: refusal, settled });
             }
@@ -415,7 +428,7 @@ impl Engine {
         let ticket = self.store.submit(batch, seen)?;
         drop(lock);
 
-        meter.table(table.name(), change.write_units());
+        meter.table(table, change.write_units());
         Ok(Submitted::Made { ticket, change, meter, metrics })
     }
 
@@ -434,14 +447,20 @@ impl Engine {
         request: BatchWriteItem,
         now: UnixTime,
     ) -> Result<BatchWriteItemOutput, Error> {
-        let mut meter = Meter::new(request.capacity, None);
-        let mut metrics = Vec::new();
-        self.submit_batch(request.tables, request.collection_metrics, &mut meter, &mut metrics, now)?.await?;
-        Ok(BatchWriteItemOutput {
-            unprocessed: Vec::new(),
-            consumed: meter.all(),
-            collection_metrics: metrics,
-        })
+        let watch = self.watch(Operation::BatchWriteItem);
+        let tables = self.known_tables(request.tables.iter().map(|(table, _)| table));
+        let outcome = async {
+            let mut meter = Meter::new(Operation::BatchWriteItem, request.capacity, None);
+            let mut metrics = Vec::new();
+            let wants_metrics = request.collection_metrics;
+            self.submit_batch(request.tables, wants_metrics, &mut meter, &mut metrics, now)?.await?;
+            Ok(BatchWriteItemOutput {
+                unprocessed: Vec::new(),
+                consumed: meter.all(),
+                collection_metrics: metrics,
+            })
+        };
+        watch.end_all(&tables, outcome.await)
     }
 
     fn submit_batch(
@@ -482,7 +501,7 @@ impl Engine {
             let write = Write { action, condition: None, return_old_on_failure: false };
             let change = decide(&table, key, old, write)?;
             stage(&self.store, &mut batch, &table, &change, meter, stamp)?;
-            meter.table(table.name(), change.write_units());
+            meter.table(&table, change.write_units());
         }
         let ticket = self.store.submit(batch, seen)?;
         drop(locks);

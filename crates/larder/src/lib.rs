@@ -112,7 +112,7 @@ pub use larder_model::{Clock, Number, UnixTime};
 pub use larder_schema::{Environment, Fields, Schema, Value, Violation, jiff};
 pub use lifecycle::{Claim, Claims, Group, Lease, Lifecycle, Listing, Standing};
 pub use moving::{Restored, Stored};
-pub use observe::{Stats, emf};
+pub use observe::{Stats, emf, prometheus};
 pub use query::{Explanation, Page, Query};
 pub use record::{Put, Update};
 pub use scan::{Estimate, Scan};

@@ -5,10 +5,11 @@
 //! `ERROR`. Keys are told, values never.
 //!
 //! Metrics go to whatever recorder of the `metrics` crate is installed when an entity is first used; without one
-//! they cost next to nothing. Embedded metrics are lines of JSON for the writer that
+//! they cost next to nothing. [`prometheus`] gives the same counts as text, without any recorder. Embedded metrics are lines of JSON for the writer that
 //! [`System::emf_to`](crate::System::emf_to) sets, under the names that the schema gives.
 
 pub mod emf;
+mod text;
 
 use std::fmt;
 use std::io::Write;
@@ -17,6 +18,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use larder_model::metrics::Histogram as Latencies;
 use larder_model::{Number, UnixTime};
 use larder_schema::Entity;
 use larder_schema::schema::{LogEvent, MetricKind, Metrics};
@@ -25,6 +27,8 @@ use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use crate::Schema;
+
+pub use text::prometheus;
 
 /// Where embedded metrics are written.
 #[derive(Default)]
@@ -77,6 +81,7 @@ struct Counts {
     store_errors: AtomicU64,
     writes: AtomicU64,
     writes_lost: AtomicU64,
+    latency: Latencies,
 }
 
 /// What happened to an entity in this process so far.
@@ -205,6 +210,7 @@ impl Observer {
         let meters = self.meters();
         meters.hits.increment(1);
         add(&self.counts.hits, 1);
+        self.counts.latency.record(latency);
         meters.read_seconds.record(latency);
         if let Some(cost) = self.call_microdollars {
             meters.calls_saved.increment(1);
@@ -224,6 +230,7 @@ impl Observer {
         let meters = self.meters();
         meters.misses.increment(1);
         add(&self.counts.misses, 1);
+        self.counts.latency.record(latency);
         meters.read_seconds.record(latency);
         let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
         if self.log.contains(&LogEvent::Miss) {
@@ -363,13 +370,13 @@ impl Observer {
             Meters {
                 hits: metrics::counter!("larder_cache_hits_total", &labels),
                 misses: metrics::counter!("larder_cache_misses_total", &labels),
-                read_seconds: metrics::histogram!("larder_cache_seconds", &labels),
+                read_seconds: metrics::histogram!("larder_cache_latency_seconds", &labels),
                 store_errors: metrics::counter!("larder_store_errors_total", &labels),
                 loads: metrics::counter!("larder_source_calls_total", &labels),
                 load_failures: metrics::counter!("larder_source_failures_total", &labels),
                 load_seconds: metrics::histogram!("larder_source_seconds", &labels),
                 spent_microdollars: metrics::counter!("larder_source_microdollars_total", &labels),
-                calls_saved: metrics::counter!("larder_source_calls_saved_total", &labels),
+                calls_saved: metrics::counter!("larder_saved_calls_total", &labels),
                 saved_microdollars: metrics::counter!("larder_source_microdollars_saved_total", &labels),
                 writes: metrics::counter!("larder_writes_total", &labels),
                 writes_lost: metrics::counter!("larder_writes_lost_total", &labels),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{Ttl, Unit};
@@ -10,6 +10,7 @@ use larder_schema::{Environment, Value};
 
 use crate::cache::{Drained, Shared};
 use crate::entity::{Core, timestamp};
+use crate::observe::Observer;
 use crate::provision::{self, Desired, Permissions, Silent};
 use crate::shelf::{Entry, Record, Shelf};
 use crate::{Error, Schema, Store};
@@ -37,6 +38,7 @@ struct Inner {
     store: Store,
     entities: Vec<Arc<Core>>,
     shared: Shared,
+    opened: Instant,
 }
 
 impl fmt::Debug for System {
@@ -113,7 +115,8 @@ impl System {
                 )));
             }
         }
-        let system = Self(Arc::new(Inner { schema, environment, store, entities, shared }));
+        let system =
+            Self(Arc::new(Inner { schema, environment, store, entities, shared, opened: Instant::now() }));
         if system.0.store.is_embedded() {
             system.provision().await?;
         }
@@ -222,6 +225,14 @@ impl System {
 
     pub(crate) fn core(&self, entity: &str) -> Option<Arc<Core>> {
         self.0.entities.iter().find(|core| core.name() == entity).cloned()
+    }
+
+    pub(crate) fn observers(&self) -> impl Iterator<Item = &Observer> {
+        self.0.entities.iter().map(|core| &*core.observer)
+    }
+
+    pub(crate) fn open_for(&self) -> Duration {
+        self.0.opened.elapsed()
     }
 
     /// Writes a line of CloudWatch's embedded metric format for each thing that the schema's `metrics` names.

@@ -167,7 +167,7 @@ fn calls_and_dollars_saved_are_counted_for_each_entity() {
         ("larder_cache_misses_total", 2),
         ("larder_source_calls_total", 1),
         ("larder_source_microdollars_total", 100),
-        ("larder_source_calls_saved_total", 4),
+        ("larder_saved_calls_total", 4),
         ("larder_source_microdollars_saved_total", 400),
         ("larder_writes_total", 1),
         ("larder_store_errors_total", 1),

@@ -74,6 +74,8 @@ pub struct CancellationReason {
 
 impl CancellationReason {
     pub const NONE: Self = Self { code: "None", message: None, item: None };
+    /// The code of an item whose condition did not hold.
+    pub const CONDITION: &'static str = "ConditionalCheckFailed";
 }
 
 fn canceled_message(reasons: &[CancellationReason]) -> String {

@@ -18,6 +18,7 @@ mod error;
 mod item;
 mod key;
 pub mod limits;
+pub mod metrics;
 mod number;
 mod path;
 mod table;

@@ -4,6 +4,7 @@
 //! asks for one, and on a tick, because items expire without anybody doing anything. A step that fails is
 //! logged, and the next tick tries again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_engine::Engine;
@@ -11,6 +12,8 @@ use larder_model::Clock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task;
 use tokio::time::sleep;
+
+use crate::metrics::Pulse;
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -23,6 +26,8 @@ pub(crate) struct Background {
     pub(crate) clock: Clock,
     pub(crate) ttl_delay: Duration,
     pub(crate) asked: mpsc::Receiver<oneshot::Sender<()>>,
+    /// Told of every step.
+    pub(crate) pulse: Arc<Pulse>,
 }
 
 impl Background {
@@ -55,13 +60,18 @@ impl Background {
         let (engine, now, ttl_delay) = (self.engine.clone(), self.clock.now(), self.ttl_delay);
         // A step waits for the disk, which the threads that serve requests must not.
         match task::spawn_blocking(move || engine.work(now, ttl_delay)).await {
-            Ok(Ok(worked)) => worked.more,
+            Ok(Ok(worked)) => {
+                self.pulse.beat(None);
+                worked.more
+            }
             Ok(Err(error)) => {
                 tracing::error!(?error, "background work failed");
+                self.pulse.beat(Some(error.to_string()));
                 false
             }
             Err(error) => {
                 tracing::error!(%error, "background work panicked");
+                self.pulse.beat(Some("it stopped short".to_owned()));
                 false
             }
         }

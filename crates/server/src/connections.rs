@@ -86,6 +86,22 @@ struct Served {
     finished: AtomicU64,
 }
 
+/// A connection that is counted for as long as this lives.
+struct Open(Arc<Endpoint>);
+
+impl Open {
+    fn count(endpoint: &Arc<Endpoint>) -> Self {
+        endpoint.metrics.connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(endpoint))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 async fn connection(
     stream: TcpStream,
     protocol: Arc<auto::Builder<TokioExecutor>>,
@@ -96,7 +112,8 @@ async fn connection(
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    let served = Arc::new(Served { endpoint, finished: AtomicU64::new(0) });
+    let open = Open::count(&endpoint);
+    let served = Arc::new(Served { endpoint: Arc::clone(&open.0), finished: AtomicU64::new(0) });
     let service = service_fn(|request| {
         let served = Arc::clone(&served);
         async move {

@@ -6,6 +6,8 @@
 //!
 //! `x-amz-crc32` is of the body as sent, so of the packed bytes when the answer is packed: SDKs check it
 //! before they unpack.
+//!
+//! `GET /metrics`, `/healthz` and `/readyz` are ours; `metrics.rs` says what they tell.
 
 use std::str;
 
@@ -24,6 +26,7 @@ use larder_model::{ApiError, Clock};
 
 use crate::admin::{self, Admin};
 use crate::encoding::{Encoding, UnpackError};
+use crate::metrics::Metrics;
 use crate::pipeline::{Call, Pipeline};
 use crate::request_id::RequestIds;
 
@@ -34,6 +37,7 @@ const X_AMZN_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid"
 const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("larder/", env!("CARGO_PKG_VERSION")));
 const AMZ_JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const METRICS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-amzn-requestid,x-amz-crc32");
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("172800");
@@ -55,12 +59,13 @@ pub(crate) struct Endpoint {
     /// On memory servers alone.
     admin: Option<Admin>,
     clock: Clock,
+    pub(crate) metrics: Metrics,
     request_ids: RequestIds,
 }
 
 impl Endpoint {
-    pub(crate) fn new(pipeline: Pipeline, admin: Option<Admin>, clock: Clock) -> Self {
-        Self { pipeline, admin, clock, request_ids: RequestIds::new() }
+    pub(crate) fn new(pipeline: Pipeline, admin: Option<Admin>, clock: Clock, metrics: Metrics) -> Self {
+        Self { pipeline, admin, clock, metrics, request_ids: RequestIds::new() }
     }
 
     /// Answers one request. Fails only when the client is gone.
@@ -69,6 +74,9 @@ impl Endpoint {
         let mut answer = match (&head.method, head.uri.path()) {
             (&Method::POST, "/") => self.operation(&head, body).await?,
             (&Method::GET, "/") => plain(StatusCode::OK, Bytes::from_static(HEALTHY)),
+            (&Method::GET, "/metrics") => self.metrics(&head.headers),
+            (&Method::GET, "/healthz") => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
+            (&Method::GET, "/readyz") => self.ready(),
             (&Method::OPTIONS, "/") if head.headers.contains_key(ORIGIN) => preflight(&head.headers),
             (&Method::POST, admin::CLOCK_PATH) => self.clock_call(&head, body).await?,
             _ => not_found(),
@@ -101,6 +109,20 @@ impl Endpoint {
                 refused(&error, content_type, &head.headers)
             }
         })
+    }
+
+    fn metrics(&self, asked: &HeaderMap) -> Answer {
+        match self.metrics.text() {
+            Ok(text) => json(StatusCode::OK, METRICS_TEXT, text.into_bytes(), asked),
+            Err(error) => unavailable(&error.to_string()),
+        }
+    }
+
+    fn ready(&self) -> Answer {
+        match self.metrics.ready() {
+            Ok(()) => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
+            Err(reason) => unavailable(&reason),
+        }
     }
 
     async fn clock_call(&self, head: &Parts, body: Incoming) -> Result<Answer, hyper::Error> {
@@ -244,6 +266,10 @@ fn plain(status: StatusCode, body: Bytes) -> Answer {
     *answer.status_mut() = status;
     answer.headers_mut().insert(X_AMZ_CRC32, checksum.into());
     answer
+}
+
+fn unavailable(reason: &str) -> Answer {
+    plain(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n").into())
 }
 
 fn not_found() -> Answer {

@@ -29,6 +29,7 @@ mod connections;
 mod encoding;
 mod error;
 mod http;
+mod metrics;
 mod pipeline;
 mod request_id;
 mod server;

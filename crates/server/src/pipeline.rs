@@ -1,6 +1,7 @@
 //! The path of a request, top to bottom.
 
 use larder_engine::Engine;
+use larder_engine::metrics::Operation;
 use larder_engine::ops::Request;
 use larder_model::{ApiError, UnixTime};
 
@@ -25,7 +26,10 @@ impl Pipeline {
     }
 
     pub(crate) async fn handle(&self, call: Call<'_>, now: UnixTime) -> Result<Vec<u8>, ApiError> {
-        let request = larder_wire::decode(call.target, call.body)?;
+        let request = larder_wire::decode(call.target, call.body).inspect_err(|error| {
+            let name = call.target.split_once('.').map_or("", |(_, name)| name);
+            self.engine.count_refused(Operation::named(name), error);
+        })?;
         if let Request::DescribeEndpoints = request {
             // A client that asks is to stay with the address it asked.
             return Ok(larder_wire::encode_endpoints(call.host));

@@ -1,5 +1,6 @@
 //! A server's life: open the port and the store, serve, stop.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use tokio::task;
 use crate::admin::Admin;
 use crate::background::Background;
 use crate::http::Endpoint;
+use crate::metrics::{Metrics, More, Pulse};
 use crate::pipeline::Pipeline;
 use crate::{Config, Error, StoreConfig, connections};
 
@@ -20,7 +22,6 @@ use crate::{Config, Error, StoreConfig, connections};
 const BACKLOG: u32 = 4096;
 
 /// A server with its port and its store open.
-#[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -28,6 +29,13 @@ pub struct Server {
     clock: Clock,
     /// None when the store is somebody else's, who works for it and closes it.
     own: Option<Config>,
+    more_metrics: Option<More>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -38,7 +46,14 @@ impl Server {
         }
         let (listener, address) = listen(config.address)?;
         let engine = open(&config.store)?;
-        Ok(Server { listener, address, engine, clock: Clock::system(), own: Some(config) })
+        Ok(Server {
+            listener,
+            address,
+            engine,
+            clock: Clock::system(),
+            own: Some(config),
+            more_metrics: None,
+        })
     }
 
     /// Opens a port of loopback for a store that this process has open already, on that store's clock. Whoever
@@ -48,7 +63,14 @@ impl Server {
             return Err(Error::Remote { address });
         }
         let (listener, address) = listen(address)?;
-        Ok(Server { listener, address, engine, clock, own: None })
+        Ok(Server { listener, address, engine, clock, own: None, more_metrics: None })
+    }
+
+    /// Ends `/metrics` with this text: what else the process has counted, under other names.
+    #[must_use]
+    pub fn with_metrics(mut self, more: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.more_metrics = Some(Box::new(more));
+        self
     }
 
     /// Where it listens: the port it got, when it asked for any.
@@ -61,22 +83,27 @@ impl Server {
         let clock = self.clock;
         let pipeline = Pipeline::new(self.engine.clone());
         let Some(config) = self.own else {
-            connections::serve(self.listener, Arc::new(Endpoint::new(pipeline, None, clock)), shutdown).await;
+            let metrics = Metrics::new(self.engine, None, self.more_metrics);
+            let endpoint = Arc::new(Endpoint::new(pipeline, None, clock, metrics));
+            connections::serve(self.listener, endpoint, shutdown).await;
             return Ok(());
         };
         let (ask, asked) = mpsc::channel(16);
+        let pulse = Arc::new(Pulse::new());
         let background = Background {
             engine: self.engine.clone(),
             clock: clock.clone(),
             ttl_delay: config.ttl_delay,
             asked,
+            pulse: Arc::clone(&pulse),
         };
         let background = tokio::spawn(background.run());
         let admin = match config.store {
             StoreConfig::Memory => Some(Admin::new(clock.clone(), ask.clone())),
             StoreConfig::Directory { .. } => None,
         };
-        let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock));
+        let metrics = Metrics::new(self.engine.clone(), Some(pulse), self.more_metrics);
+        let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock, metrics));
 
         connections::serve(self.listener, endpoint, shutdown).await;
 

@@ -101,6 +101,22 @@ pub(crate) struct Shared {
     generation: AtomicU64,
     queue: Mutex<Queue>,
     arrived: Condvar,
+    commits: AtomicU64,
+    checkpoints: AtomicU64,
+    checkpoint_nanos: AtomicU64,
+}
+
+/// What a store has done since it was opened, and how large it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Groups of batches that were made durable together.
+    pub commits: u64,
+    /// Times the tree was written out.
+    pub checkpoints: u64,
+    /// How long that took, all in all.
+    pub checkpoint_time: Duration,
+    /// The size of its file, or of its memory.
+    pub bytes: u64,
 }
 
 #[derive(Default)]
@@ -132,6 +148,25 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
+    pub(crate) fn activity(&self) -> Result<Activity, Error> {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Ok(Activity {
+            commits: count(&self.commits),
+            checkpoints: count(&self.checkpoints),
+            checkpoint_time: Duration::from_nanos(count(&self.checkpoint_nanos)),
+            bytes: self.medium.bytes()?,
+        })
+    }
+
+    fn count(&self, has_changes: bool, checkpoint: Option<Duration>) {
+        self.commits.fetch_add(u64::from(has_changes), Ordering::Relaxed);
+        if let Some(took) = checkpoint {
+            let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            self.checkpoints.fetch_add(1, Ordering::Relaxed);
+            self.checkpoint_nanos.fetch_add(nanos, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn generation(&self) -> Generation {
         Generation(self.generation.load(Ordering::Acquire))
     }
@@ -369,6 +404,9 @@ impl Committer {
             generation: AtomicU64::new(0),
             queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
             arrived: Condvar::new(),
+            commits: AtomicU64::new(0),
+            checkpoints: AtomicU64::new(0),
+            checkpoint_nanos: AtomicU64::new(0),
         });
         let checkpoint_at = log.as_ref().filter(|log| !log.is_empty()).map(|_| Instant::now());
         Ok(Self {
@@ -459,6 +497,7 @@ impl Committer {
     fn try_commit(&mut self, changes: &[Changed], stage: &mut Stage, closing: bool) -> Result<(), Error> {
         let Some(database) = &self.database else { return Err(Error::Closed) };
         let (log, durability) = (&mut self.log, self.options.durability);
+        let begun = Instant::now();
         let (logged, table) = contain_panic(|| {
             let mut transaction = database.begin_write()?;
             apply(&transaction, changes)?;
@@ -498,6 +537,7 @@ impl Committer {
         })?;
         self.written = true;
         self.shared.table.store(Arc::new(table));
+        self.shared.count(!changes.is_empty(), (!logged).then(|| begun.elapsed()));
         if logged {
             let now = Instant::now();
             let relaxed = self.options.durability == Durability::Relaxed;

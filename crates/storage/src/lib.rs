@@ -37,7 +37,7 @@ mod snapshot;
 mod store;
 
 pub use batch::{Batch, counters};
-pub use commit::{Generation, Ticket};
+pub use commit::{Activity, Generation, Ticket};
 pub use error::Error;
 pub use file::rekey;
 pub use redb::StorageBackend as Disk;

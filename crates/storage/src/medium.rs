@@ -105,6 +105,11 @@ impl Medium {
         if len > 0 && unmarked && is_blank(&self.disk, HEADER_BYTES)? { self.disk.set_len(0) } else { Ok(()) }
     }
 
+    /// The size of all of it, the log included.
+    pub(crate) fn bytes(&self) -> io::Result<u64> {
+        self.disk.disk.len()
+    }
+
     /// Lets the `Database` that holds the lease write no more.
     pub(crate) fn revoke(&self) {
         let _state = self.state.lock();

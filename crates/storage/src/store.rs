@@ -1,6 +1,6 @@
 //! The store's handle: opening, reading, submitting, closing.
 
-use crate::commit::{Committer, Generation, Shared, Ticket};
+use crate::commit::{Activity, Committer, Generation, Shared, Ticket};
 use crate::file::{self, FILE_NAME, Parts};
 use crate::log::Log;
 use crate::medium::{Medium, Section};
@@ -131,6 +131,11 @@ impl Store {
     /// Submits and waits. Blocks the thread.
     pub fn write(&self, batch: Batch) -> Result<(), Error> {
         self.submit(batch, self.generation())?.wait()
+    }
+
+    /// What it has done so far, and how large it is.
+    pub fn activity(&self) -> Result<Activity, Error> {
+        self.0.shared.activity()
     }
 
     /// Refuses further writes, commits what is queued, and closes the file. Blocks the thread.

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use clap::Args;
 use larder::jiff::Timestamp;
-use larder::{Address, Clock, Store};
+use larder::{Address, Clock, Store, System};
 use larder_server::Server;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -117,14 +117,15 @@ impl Demo {
         let store = Store::open(address).await.map_err(|error| plan::advise(address, &error))?;
         let server = self.listen(&store).await?;
         let listening = server.address();
+        let (end, over) = watch::channel(false);
+        let world = World { clock: store.clock().clone(), seed: self.seed, over, news: Arc::default() };
+        let (parts, mut systems) = start(&store, &world).await.map_err(|error| error.to_string())?;
+        let counted: Vec<System> = parts.iter().map(|part| part.system.clone()).collect();
+        let server = server.with_metrics(move || larder::prometheus(&counted));
         let (stop_serving, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-
-        let (end, over) = watch::channel(false);
-        let world = World { clock: store.clock().clone(), seed: self.seed, over, news: Arc::default() };
-        let (parts, mut systems) = start(&store, &world).await.map_err(|error| error.to_string())?;
         let ticking = tokio::spawn(tick(world.clock.clone(), self.speed));
 
         let begun = Instant::now();

@@ -1,0 +1,484 @@
+//! What was asked of each table, in CloudWatch's terms.
+//!
+//! A table's record hangs on the table, so whoever has found the table has found its counters: no map of names, no
+//! lock, nothing allocated after an operation's first request. Names that are no table's are counted without one, so
+//! nobody can make up labels; a dropped table takes its record along.
+//!
+//! As on CloudWatch, a condition that failed is no user error, and consumes what the item it met would cost to write;
+//! units of a local index are its table's; only Query and Scan return items; an item that expires costs nothing. An
+//! operation on several tables is timed once for each. Transactions wait for each other and never conflict.
+//!
+//! The engine reads no time of day; how long something took is measured with a monotonic clock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use larder_model::metrics::{Exposition, Histogram};
+use larder_model::{ApiError, CancellationReason, IndexName};
+use parking_lot::RwLock;
+
+use crate::catalog::Table;
+use crate::ops::{Request, UnitKind};
+use crate::{Engine, Error};
+
+macro_rules! operations {
+    ($($name:ident)*) => {
+        /// The operations, those on items first.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Operation {
+            $($name,)*
+        }
+
+        impl Operation {
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// As DynamoDB calls it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    GetItem Query Scan BatchGetItem TransactGetItems
+    PutItem UpdateItem DeleteItem BatchWriteItem TransactWriteItems
+    CreateTable DescribeTable ListTables UpdateTable DeleteTable
+    UpdateTimeToLive DescribeTimeToLive TagResource UntagResource ListTagsOfResource
+    UpdateContinuousBackups DescribeContinuousBackups RestoreTableToPointInTime
+    CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup
+    DescribeLimits DescribeEndpoints ListStreams DescribeStream GetShardIterator GetRecords
+    Unknown
+}
+
+const ITEM_OPERATIONS: usize = 10;
+const OPERATIONS: usize = Operation::ALL.len();
+
+impl Operation {
+    /// By DynamoDB's name; what has another is `Unknown`.
+    pub fn named(name: &str) -> Self {
+        let found = Self::ALL.iter().copied().find(|operation| operation.name() == name);
+        found.unwrap_or(Self::Unknown)
+    }
+
+    pub fn is_of_items(self) -> bool {
+        (self as usize) < ITEM_OPERATIONS
+    }
+
+    /// Which units it consumes, unless it says otherwise.
+    pub(crate) fn units(self) -> UnitKind {
+        if (self as usize) < Self::PutItem as usize { UnitKind::Read } else { UnitKind::Write }
+    }
+
+    fn writes_conditionally(self) -> bool {
+        matches!(self, Self::PutItem | Self::UpdateItem | Self::DeleteItem | Self::TransactWriteItems)
+    }
+}
+
+impl Request {
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::CreateTable(_) => Operation::CreateTable,
+            Self::DescribeTable(_) => Operation::DescribeTable,
+            Self::ListTables(_) => Operation::ListTables,
+            Self::UpdateTable(_) => Operation::UpdateTable,
+            Self::DeleteTable(_) => Operation::DeleteTable,
+            Self::UpdateTimeToLive(_) => Operation::UpdateTimeToLive,
+            Self::DescribeTimeToLive(_) => Operation::DescribeTimeToLive,
+            Self::TagResource(_) => Operation::TagResource,
+            Self::UntagResource(_) => Operation::UntagResource,
+            Self::ListTagsOfResource(_) => Operation::ListTagsOfResource,
+            Self::UpdateContinuousBackups(_) => Operation::UpdateContinuousBackups,
+            Self::DescribeContinuousBackups(_) => Operation::DescribeContinuousBackups,
+            Self::RestoreTableToPointInTime(_) => Operation::RestoreTableToPointInTime,
+            Self::CreateBackup(_) => Operation::CreateBackup,
+            Self::DescribeBackup(_) => Operation::DescribeBackup,
+            Self::ListBackups(_) => Operation::ListBackups,
+            Self::DeleteBackup(_) => Operation::DeleteBackup,
+            Self::RestoreTableFromBackup(_) => Operation::RestoreTableFromBackup,
+            Self::DescribeLimits => Operation::DescribeLimits,
+            Self::DescribeEndpoints => Operation::DescribeEndpoints,
+            Self::GetItem(_) => Operation::GetItem,
+            Self::PutItem(_) => Operation::PutItem,
+            Self::UpdateItem(_) => Operation::UpdateItem,
+            Self::DeleteItem(_) => Operation::DeleteItem,
+            Self::Query(_) => Operation::Query,
+            Self::Scan(_) => Operation::Scan,
+            Self::BatchGetItem(_) => Operation::BatchGetItem,
+            Self::BatchWriteItem(_) => Operation::BatchWriteItem,
+            Self::TransactGetItems(_) => Operation::TransactGetItems,
+            Self::TransactWriteItems(_) => Operation::TransactWriteItems,
+            Self::ListStreams(_) => Operation::ListStreams,
+            Self::DescribeStream(_) => Operation::DescribeStream,
+            Self::GetShardIterator(_) => Operation::GetShardIterator,
+            Self::GetRecords(_) => Operation::GetRecords,
+        }
+    }
+}
+
+/// One operation, on one table or on none.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    latency: Histogram,
+    read_halves: AtomicU64,
+    write_halves: AtomicU64,
+    returned: AtomicU64,
+    user_errors: AtomicU64,
+    system_errors: AtomicU64,
+    throttled: AtomicU64,
+    conditions_failed: AtomicU64,
+}
+
+impl Counters {
+    /// Units are whole or halves.
+    pub(crate) fn consume(&self, kind: UnitKind, units: f64) {
+        let counter = match kind {
+            UnitKind::Read => &self.read_halves,
+            UnitKind::Write => &self.write_halves,
+        };
+        add(counter, (units * 2.0) as u64);
+    }
+
+    pub(crate) fn returned(&self, items: usize) {
+        add(&self.returned, items as u64);
+    }
+
+    fn condition_failed(&self) {
+        add(&self.conditions_failed, 1);
+    }
+
+    fn fail(&self, fault: Fault) {
+        let counter = match fault {
+            Fault::Condition => &self.conditions_failed,
+            Fault::User => &self.user_errors,
+            Fault::Throttled => &self.throttled,
+            Fault::System => &self.system_errors,
+        };
+        add(counter, 1);
+    }
+}
+
+fn add(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy)]
+enum Fault {
+    Condition,
+    User,
+    Throttled,
+    System,
+}
+
+impl From<&ApiError> for Fault {
+    fn from(error: &ApiError) -> Self {
+        match error {
+            ApiError::ConditionalCheckFailed { .. } => Self::Condition,
+            ApiError::Throttled => Self::Throttled,
+            ApiError::Internal { .. } => Self::System,
+            _ => Self::User,
+        }
+    }
+}
+
+impl From<&Error> for Fault {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Api(error) => error.into(),
+            Error::Key(_) | Error::Expression(_) => Self::User,
+            Error::Storage(larder_storage::Error::Busy { .. }) => Self::Throttled,
+            Error::Storage(_) | Error::Item(_) | Error::Record(_) | Error::Damaged(_) | Error::Newer(_) => {
+                Self::System
+            }
+        }
+    }
+}
+
+/// What was asked of one table.
+#[derive(Default)]
+pub(crate) struct TableMetrics {
+    operations: [OnceLock<Box<Counters>>; ITEM_OPERATIONS],
+    /// Units of global indexes, in halves.
+    indexes: RwLock<Vec<(IndexName, [AtomicU64; ITEM_OPERATIONS])>>,
+    expired: AtomicU64,
+}
+
+impl fmt::Debug for TableMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableMetrics").finish_non_exhaustive()
+    }
+}
+
+impl TableMetrics {
+    /// The counters of an operation on items.
+    pub(crate) fn of(&self, operation: Operation) -> &Counters {
+        self.operations[operation as usize].get_or_init(Box::default)
+    }
+
+    pub(crate) fn consume_of_index(&self, operation: Operation, index: &IndexName, units: f64) {
+        let halves = (units * 2.0) as u64;
+        let find = |indexes: &[(IndexName, [AtomicU64; ITEM_OPERATIONS])]| {
+            let (_, units) = indexes.iter().find(|(name, _)| name == index)?;
+            add(&units[operation as usize], halves);
+            Some(())
+        };
+        if find(&self.indexes.read()).is_some() {
+            return;
+        }
+        let mut indexes = self.indexes.write();
+        if find(&indexes).is_none() {
+            indexes.push((index.clone(), Default::default()));
+            find(&indexes);
+        }
+    }
+
+    pub(crate) fn expired(&self) {
+        add(&self.expired, 1);
+    }
+}
+
+/// What was asked of no table in particular, and since when anything is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    operations: [OnceLock<Box<Counters>>; OPERATIONS],
+    begun: Instant,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { operations: std::array::from_fn(|_| OnceLock::new()), begun: Instant::now() }
+    }
+}
+
+impl Metrics {
+    fn of(&self, operation: Operation) -> &Counters {
+        self.operations[operation as usize].get_or_init(Box::default)
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Watch<'a> {
+    metrics: &'a Metrics,
+    operation: Operation,
+    begun: Instant,
+}
+
+impl Watch<'_> {
+    /// What was looked for; that it is not there is counted without a table.
+    pub(crate) fn found<T>(&self, found: Result<T, Error>) -> Result<T, Error> {
+        found.inspect_err(|error| self.metrics.of(self.operation).fail(error.into()))
+    }
+
+    /// The end of an operation on one table.
+    pub(crate) fn end<T>(self, table: &Table, outcome: Result<T, Error>) -> Result<T, Error> {
+        self.end_of(std::iter::once(&*table.metrics), outcome)
+    }
+
+    /// The end of an operation on several tables, one for each of its items. When one is not there, the fault is
+    /// counted without a table.
+    pub(crate) fn end_all<T>(
+        self,
+        tables: &[Option<Arc<Table>>],
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if tables.iter().any(Option::is_none) {
+            return self.found(outcome);
+        }
+        let mut distinct: Vec<&TableMetrics> = Vec::new();
+        for table in tables.iter().flatten() {
+            if !distinct.iter().any(|known| std::ptr::eq(*known, &*table.metrics)) {
+                distinct.push(&table.metrics);
+            }
+        }
+        if let Err(Error::Api(ApiError::TransactionCanceled { reasons })) = &outcome {
+            for (table, reason) in tables.iter().flatten().zip(reasons) {
+                if reason.code == CancellationReason::CONDITION {
+                    table.metrics.of(self.operation).condition_failed();
+                }
+            }
+        }
+        self.end_of(distinct.into_iter(), outcome)
+    }
+
+    fn end_of<'t, T>(
+        self,
+        tables: impl Iterator<Item = &'t TableMetrics>,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        match &outcome {
+            Ok(_) => {
+                let took = self.begun.elapsed();
+                tables.for_each(|table| table.of(self.operation).latency.record(took));
+            }
+            Err(error) => tables.for_each(|table| table.of(self.operation).fail(error.into())),
+        }
+        outcome
+    }
+
+    /// The end of an operation that is on no items.
+    pub(crate) fn end_other<T>(self, outcome: &Result<T, ApiError>) {
+        let counters = self.metrics.of(self.operation);
+        match outcome {
+            Ok(_) => counters.latency.record(self.begun.elapsed()),
+            Err(error) => counters.fail(error.into()),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn watch(&self, operation: Operation) -> Watch<'_> {
+        Watch { metrics: &self.metrics, operation, begun: Instant::now() }
+    }
+
+    /// Counts a request that was refused before it got here.
+    pub fn count_refused(&self, operation: Operation, error: &ApiError) {
+        self.metrics.of(operation).fail(error.into());
+    }
+
+    /// How long it has been counting: since the store was opened.
+    pub fn counting_for(&self) -> Duration {
+        self.metrics.begun.elapsed()
+    }
+
+    /// Writes everything that was counted.
+    pub fn expose(&self, text: &mut Exposition) -> Result<(), Error> {
+        let tables: Vec<Arc<Table>> = self.catalog()?.tables().cloned().collect();
+        let rows = || {
+            let of_tables = tables.iter().flat_map(|table| {
+                let of = table.metrics.operations.iter().zip(Operation::ALL);
+                of.filter_map(|(counters, operation)| {
+                    Some((table.name().as_str(), *operation, &**counters.get()?))
+                })
+            });
+            let others = self.metrics.operations.iter().zip(Operation::ALL);
+            of_tables
+                .chain(others.filter_map(|(counters, operation)| Some(("", *operation, &**counters.get()?))))
+        };
+        for (kind, name, help) in [
+            (
+                UnitKind::Read,
+                "larder_consumed_read_capacity_units_total",
+                "Read capacity units consumed; those of a global index under its name.",
+            ),
+            (
+                UnitKind::Write,
+                "larder_consumed_write_capacity_units_total",
+                "Write capacity units consumed; those of a global index under its name.",
+            ),
+        ] {
+            let mut family = text.counter(name, help);
+            for (table, operation, counters) in rows().filter(|(table, ..)| !table.is_empty()) {
+                let halves = read(match kind {
+                    UnitKind::Read => &counters.read_halves,
+                    UnitKind::Write => &counters.write_halves,
+                });
+                if operation.units() == kind || halves > 0 {
+                    let labels = [("table", table), ("operation", operation.name())];
+                    family.sample(&labels, halves as f64 / 2.0);
+                }
+            }
+            for table in &tables {
+                for (index, units) in &*table.metrics.indexes.read() {
+                    for (halves, operation) in units.iter().zip(Operation::ALL) {
+                        if operation.units() == kind && read(halves) > 0 {
+                            let labels = [
+                                ("table", table.name().as_str()),
+                                ("operation", operation.name()),
+                                ("index", index.as_str()),
+                            ];
+                            family.sample(&labels, read(halves) as f64 / 2.0);
+                        }
+                    }
+                }
+            }
+        }
+        let mut latency = text.histogram(
+            "larder_successful_request_latency_seconds",
+            "How long successful requests took in the store.",
+        );
+        for (table, operation, counters) in rows().filter(|(.., counters)| counters.latency.count() > 0) {
+            latency.sample(&[("table", table), ("operation", operation.name())], &counters.latency);
+        }
+        type Chosen = fn(Operation, &Counters) -> Option<u64>;
+        let plain: [(&'static str, &'static str, Chosen); 6] = [
+            (
+                "larder_returned_item_count_total",
+                "Items returned by Query and Scan.",
+                |operation, counters| {
+                    matches!(operation, Operation::Query | Operation::Scan).then(|| read(&counters.returned))
+                },
+            ),
+            (
+                "larder_user_errors_total",
+                "Requests refused with a client error, other than failed conditions and throttles.",
+                |_, counters| Some(read(&counters.user_errors)),
+            ),
+            (
+                "larder_system_errors_total",
+                "Requests that failed through no fault of the client.",
+                |_, counters| Some(read(&counters.system_errors)),
+            ),
+            (
+                "larder_throttled_requests_total",
+                "Requests turned away because too many writes were waiting.",
+                |_, counters| Some(read(&counters.throttled)),
+            ),
+            (
+                "larder_conditional_check_failed_requests_total",
+                "Conditional writes whose condition did not hold.",
+                |operation, counters| {
+                    operation.writes_conditionally().then(|| read(&counters.conditions_failed))
+                },
+            ),
+            (
+                "larder_transaction_conflict_total",
+                "Items refused because of a concurrent transaction; they wait for each other here, so there are none.",
+                |operation, _| {
+                    matches!(operation, Operation::TransactGetItems | Operation::TransactWriteItems)
+                        .then_some(0)
+                },
+            ),
+        ];
+        for (name, help, chosen) in plain {
+            let mut family = text.counter(name, help);
+            for (table, operation, counters) in rows() {
+                if let Some(value) = chosen(operation, counters) {
+                    family.sample(&[("table", table), ("operation", operation.name())], value);
+                }
+            }
+        }
+        let mut expired = text
+            .counter("larder_time_to_live_deleted_items_total", "Items removed because they had expired.");
+        for table in tables.iter().filter(|table| table.expiry.is_some() || read(&table.metrics.expired) > 0)
+        {
+            expired.sample(&[("table", table.name().as_str())], read(&table.metrics.expired));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_on_items_come_first_reads_before_writes() {
+        let of_items = Operation::ALL.iter().filter(|operation| operation.is_of_items()).count();
+        assert_eq!(of_items, ITEM_OPERATIONS);
+        assert!(Operation::TransactWriteItems.is_of_items() && !Operation::CreateTable.is_of_items());
+        assert_eq!(Operation::TransactGetItems.units(), UnitKind::Read);
+        assert_eq!(Operation::PutItem.units(), UnitKind::Write);
+        assert_eq!(Operation::named("Query"), Operation::Query);
+        assert_eq!(Operation::named("query"), Operation::Unknown);
+    }
+}

@@ -1,0 +1,117 @@
+//! `GET /metrics`, `/healthz` and `/readyz`: for Prometheus, and for whoever restarts what does not answer.
+//!
+//! `/metrics` is what the engine has counted since the store was opened, and a few figures of the process, as text.
+//! `/healthz` says that the process lives. `/readyz` says that the store answers a read and that background work goes
+//! on; where one does not, it is a 503 with the reason. A store that somebody else opened is worked for by them, so
+//! of it only the read is looked at.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use larder_engine::Engine;
+use larder_model::metrics::Exposition;
+use tokio::time::Instant;
+
+/// A step of background work is bounded; one that takes longer than this hangs.
+const STEP_MAX: Duration = Duration::from_secs(60);
+
+/// More text for `/metrics`.
+pub(crate) type More = Box<dyn Fn() -> String + Send + Sync>;
+
+/// How the server is.
+pub(crate) struct Metrics {
+    engine: Engine,
+    pub(crate) connections: AtomicUsize,
+    /// None when somebody else works for the store.
+    work: Option<Arc<Pulse>>,
+    more: Option<More>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("connections", &self.connections).finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    pub(crate) fn new(engine: Engine, work: Option<Arc<Pulse>>, more: Option<More>) -> Self {
+        Self { engine, connections: AtomicUsize::new(0), work, more }
+    }
+
+    pub(crate) fn text(&self) -> Result<String, larder_engine::Error> {
+        let mut text = Exposition::default();
+        self.engine.expose(&mut text)?;
+        let activity = self.engine.activity()?;
+        text.gauge("larder_uptime_seconds", "How long the store has been open; counters begin then.")
+            .sample(&[], self.engine.counting_for().as_secs_f64());
+        text.gauge("larder_open_connections", "Connections that are open.")
+            .sample(&[], self.connections.load(Ordering::Relaxed));
+        text.gauge("larder_store_bytes", "The size of the store's file, or of its memory.")
+            .sample(&[], activity.bytes);
+        text.counter("larder_store_commits_total", "Groups of writes made durable together.")
+            .sample(&[], activity.commits);
+        text.counter("larder_store_checkpoints_total", "Times the store's tree was written out.")
+            .sample(&[], activity.checkpoints);
+        text.counter("larder_store_checkpoint_seconds_total", "How long that took, all in all.")
+            .sample(&[], activity.checkpoint_time.as_secs_f64());
+        let mut text = text.finish();
+        if let Some(more) = &self.more {
+            text.push_str(&more());
+        }
+        Ok(text)
+    }
+
+    /// Or why it is not ready.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        self.engine.answers().map_err(|error| format!("the store cannot be read: {error}"))?;
+        match &self.work {
+            Some(work) => work.check(Instant::now()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// When background work last got on, and what stopped it.
+#[derive(Debug)]
+pub(crate) struct Pulse(Mutex<(Instant, Option<String>)>);
+
+impl Pulse {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new((Instant::now(), None)))
+    }
+
+    pub(crate) fn beat(&self, fault: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), fault);
+    }
+
+    fn check(&self, now: Instant) -> Result<(), String> {
+        let (last, fault) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match (fault, now.saturating_duration_since(*last)) {
+            (Some(fault), _) => Err(format!("background work fails: {fault}")),
+            (None, silent) if silent > STEP_MAX => {
+                Err(format!("background work has not got on for {} s", silent.as_secs()))
+            }
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_fails_or_hangs_is_not_ready_and_says_why() {
+        let pulse = Pulse::new();
+        let now = Instant::now();
+        assert_eq!(pulse.check(now), Ok(()));
+        let late = pulse.check(now + STEP_MAX + Duration::from_secs(2)).unwrap_err();
+        assert!(late.starts_with("background work has not got on for 6"), "{late}");
+        pulse.beat(Some("the disk is full".to_owned()));
+        assert_eq!(pulse.check(now).unwrap_err(), "background work fails: the disk is full");
+        pulse.beat(None);
+        assert_eq!(pulse.check(now), Ok(()));
+    }
+}
