@@ -3,6 +3,7 @@
 mod commands;
 mod data;
 mod history;
+mod http;
 mod project;
 mod terminal;
 
@@ -100,8 +101,9 @@ fn log_to_stderr(level: LevelFilter) {
 
 fn run() -> Result<ExitCode, String> {
     let arguments = Arguments::<Command>::parse();
-    // What fails in the demo's world is part of the show.
-    let unheard = matches!(arguments.command, Command::Demo(_)) && arguments.log == LevelFilter::WARN;
+    // What fails in the demo's world is part of the show; the others tell of a store that fails themselves.
+    let tells = matches!(arguments.command, Command::Demo(_) | Command::Get(_) | Command::Watch(_));
+    let unheard = tells && arguments.log == LevelFilter::WARN;
     let log = if unheard { LevelFilter::ERROR } else { arguments.log };
     log_to_stderr(log);
     match arguments.command {

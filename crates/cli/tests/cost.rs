@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use larder::{Address, Fields, Schema, Store, System, Value};
 use larder_schema::{Environment, NoFiles};
+use larder_server::Server;
 use serde_json::Value as Json;
 
 /// A page costs a cent; two requests of three are hits in the tests below.
@@ -141,6 +142,105 @@ async fn w13_what_a_program_has_counted_is_priced() {
     assert_eq!(report["store_usd"], "0.002875");
 }
 
+/// Half an hour of the weather table: 1,000 reads of half a unit, 200 writes of one, and what the program counted.
+fn weather_metrics(half_hours: u64) -> String {
+    let count = |number: u64| number * half_hours;
+    format!(
+        r#"# TYPE larder_consumed_read_capacity_units_total counter
+larder_consumed_read_capacity_units_total{{table="weather-forecast-cache-prod",operation="GetItem"}} {}
+larder_consumed_read_capacity_units_total{{table="lunch-cache-dev",operation="GetItem"}} 7
+larder_consumed_write_capacity_units_total{{table="weather-forecast-cache-prod",operation="PutItem"}} {}
+larder_successful_request_latency_seconds_count{{table="weather-forecast-cache-prod",operation="GetItem"}} {}
+larder_successful_request_latency_seconds_count{{table="weather-forecast-cache-prod",operation="PutItem"}} {}
+larder_uptime_seconds {}
+larder_cache_hits_total{{system="weather",entity="Forecast"}} {}
+larder_cache_misses_total{{system="weather",entity="Forecast"}} {}
+larder_source_calls_total{{system="weather",entity="Forecast"}} {}
+larder_writes_total{{system="weather",entity="Forecast"}} {}
+larder_system_uptime_seconds{{system="weather"}} {}
+"#,
+        count(500),
+        count(200),
+        count(1000),
+        count(200),
+        count(1800),
+        count(800),
+        count(200),
+        count(200),
+        count(200),
+        count(1800),
+    )
+}
+
+#[test]
+fn w13_counted_units_are_priced_as_they_are() {
+    // Half an hour is a 1,440th of a month: 720,000 read units × $0.1875, 288,000 write units × $0.9375 a million
+    let report = json(&root(), &["weather", "--measured", "-"], &weather_metrics(1));
+    let lines = report["tables"][0]["lines"].as_array().unwrap();
+    let line = |operation: &str| lines.iter().find(|line| line["operation"] == operation).unwrap();
+    assert_eq!(line("GetItem")["quantity"], "720000");
+    assert_eq!((&line("GetItem")["usd"], &line("GetItem")["requests"]), (&"0.135".into(), &1_440_000.into()));
+    assert_eq!((&line("PutItem")["usd"], &line("PutItem")["requests"]), (&"0.27".into(), &288_000.into()));
+    assert_eq!(lines.iter().filter(|line| line["what"] == "reads").count(), 1, "nothing is counted twice");
+    // 1,440 × 800 calls × $0.0001 saved, 1,440 × 200 × $0.0001 made
+    assert_eq!((&report["saved_usd"], &report["made_usd"]), (&"115.20".into(), &"28.80".into()));
+    assert_eq!((&report["requests"], &report["hits"]), (&1_440_000.into(), &1_152_000.into()));
+    assert_eq!(report["from"], "1,800 seconds of counted traffic, taken for a month");
+}
+
+#[test]
+fn w13_of_two_readings_the_difference_is_priced() {
+    let directory = tempfile::tempdir().unwrap();
+    let earlier = directory.path().join("earlier.txt");
+    fs::write(&earlier, weather_metrics(1)).unwrap();
+    let since = earlier.to_str().unwrap();
+    // Three half hours less one are a 720th of a month: the rate is the same, and so is the month
+    let report = json(&root(), &["weather", "--measured", "-", "--since", since], &weather_metrics(3));
+    assert_eq!(report["from"], "3,600 seconds of counted traffic, taken for a month");
+    assert_eq!((&report["store_usd"], &report["saved_usd"]), (&"0.405".into(), &"115.20".into()));
+    fs::write(&earlier, weather_metrics(5)).unwrap();
+    let error = failure(&root(), &["weather", "--measured", "-", "--since", since], &weather_metrics(3));
+    assert!(error.contains("restarted in between"), "{error}");
+    let error = failure(&root(), &["keiba", "--measured", "-"], &weather_metrics(1));
+    assert!(error.contains("nothing in it is of keiba: no request of keiba_data"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn w13_a_server_and_the_layer_beside_it_are_asked_at_one_address() {
+    let (directory, schema) = pages();
+    let store = Store::memory().await;
+    let system = System::open(schema, store.clone()).await.unwrap();
+    let engine = store.backend().engine().unwrap().clone();
+    let counted = system.clone();
+    let server = Server::share(engine, store.clock().clone(), ([127, 0, 0, 1], 0).into()).await.unwrap();
+    let server = server.with_metrics(move || larder::prometheus([&counted]));
+    let url = format!("http://{}/metrics", server.address());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let shelf = system.entries("Page").unwrap();
+    for id in ["1", "2", "1", "1", "2", "2"] {
+        shelf.fetch(page(id), scrape).await.unwrap();
+    }
+    let place = directory.path().to_owned();
+    let report = tokio::task::spawn_blocking(move || json(&place, &["--measured", &url], "")).await.unwrap();
+    stop.send(()).unwrap();
+    serving.await.unwrap().unwrap();
+
+    let lines = report["tables"][0]["lines"].as_array().unwrap();
+    let usd = |operation: &str, index: Json| {
+        let line = lines.iter().find(|line| line["operation"] == operation && line["index"] == index);
+        line.unwrap()["quantity"].as_str().unwrap().parse::<f64>().unwrap()
+    };
+    // Two items of 1.5 KB: two units each in the table, and as many in the index, whatever the time taken
+    assert!(usd("PutItem", Json::Null) > 0.0);
+    assert_eq!(usd("PutItem", Json::Null), usd("PutItem", "ByHost".into()));
+    // Six requests, four of them hits
+    let (requests, hits) = (report["requests"].as_f64().unwrap(), report["hits"].as_f64().unwrap());
+    assert!((hits / requests - 4.0 / 6.0).abs() < 1e-3, "{requests} {hits}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn w13_sizes_come_from_the_tables_as_they_are() {
     let (directory, schema) = pages();
@@ -199,11 +299,12 @@ fn l13_provisioned_is_advised_and_budgets_are_reached_when_traffic_grows() {
 }
 
 #[test]
-fn all_systems_are_told_and_those_without_a_workload_named() {
+fn all_systems_are_told_and_those_without_a_workload_named_as_a_failure() {
     let output = run(&root(), &[], "");
     let (told, named) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success() && told.contains("lunch: a month") && told.contains("weather: a month"));
+    assert_eq!(output.status.code(), Some(1), "not all that was asked for was told");
+    assert!(told.contains("lunch: a month") && told.contains("weather: a month"));
     for system in ["keiba", "shops", "tdnet"] {
         assert!(named.contains(&format!("larder: {system} declares no workload")), "{named}");
     }
@@ -262,6 +363,8 @@ fn what_is_wrong_is_named_with_the_next_step() {
         (&["weather", "--entity", "Forcast"], "weather has no entity `Forcast`; there are Forecast"),
         (&["weather", "--measured", "nowhere.json"], "cannot read the measured traffic in nowhere.json"),
         (&["weather", "--measured", "-"], "the measured traffic cannot be read"),
+        (&["weather", "--measured", "http://127.0.0.1:1"], "cannot read http://127.0.0.1:1/metrics: "),
+        (&["weather", "--measured", "https://x/metrics"], "save it with `curl"),
         (&["wether"], "there is no system or file called `wether`"),
         (&["--requests", "5M"], "there are several schemas here; name one"),
     ] {

@@ -134,13 +134,13 @@ fn count(units: f64) -> String {
     text
 }
 
-/// `300 MB`, in powers of ten.
+/// `300 MB`, where a KB has 1024 bytes, as DynamoDB bills and a schema counts.
 ///
 /// ```
-/// assert_eq!(larder::price::size(1_500_000), "1.5 MB");
+/// assert_eq!(larder::price::size(1_500_000), "1.4 MB");
 /// ```
 pub fn size(bytes: u64) -> String {
-    for (unit, scale) in [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)] {
+    for (unit, scale) in [("GB", 1u64 << 30), ("MB", 1 << 20), ("KB", 1 << 10)] {
         if bytes >= scale {
             let whole = bytes as f64 / scale as f64;
             return if whole < 10.0 { format!("{whole:.1} {unit}") } else { format!("{whole:.0} {unit}") };

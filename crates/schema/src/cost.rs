@@ -10,11 +10,12 @@
 //! - Every amount has its arithmetic beside it ([`Line::how`]), with the figures it was made of.
 //! - Nothing is free because it was forgotten: what has no price is an error that names the next step.
 //!
-//! Not counted: data transfer, streams, backups made by hand, KMS requests, transactions (twice the units), and
-//! queries, which a workload does not tell apart from reads.
+//! Not counted: data transfer, streams, backups made by hand, KMS requests; and, unless units were counted rather
+//! than reckoned, transactions (twice the units) and queries, which a workload does not tell apart from reads.
 
 mod money;
 mod prices;
+mod reading;
 mod size;
 mod traffic;
 
@@ -28,6 +29,7 @@ use crate::value::Value;
 
 pub use money::{Money, Price, PriceTextError};
 pub use prices::{Entry, PriceError, Prices};
+pub use reading::{Consumed, Reading};
 pub use traffic::{Load, MONTH_SECONDS, Traffic, TrafficError};
 
 /// Where a table is when neither it nor anybody says.
@@ -136,6 +138,8 @@ pub struct Line {
     pub kind: Kind,
     /// Of an entity; nobody's when it is of the whole table.
     pub entity: Option<String>,
+    /// Of an operation, where units were counted.
+    pub operation: Option<String>,
     pub index: Option<String>,
     /// Requests, where it is of requests.
     pub count: Option<u64>,
@@ -262,7 +266,9 @@ pub fn report(schema: &Schema, load: &Load, terms: &Terms<'_>) -> Result<Report,
     }
     let answers_itself = |entity: &Entity| {
         let traffic = load.entities.get(&entity.name);
-        entity.policy.l1.is_some() && traffic.is_some_and(|traffic| traffic.hits > 0)
+        let is_counted =
+            schema.entity(&entity.name).is_some_and(|(table, _)| load.consumed.contains_key(&table.name));
+        !is_counted && entity.policy.l1.is_some() && traffic.is_some_and(|traffic| traffic.hits > 0)
     };
     if traffic::entities(schema).any(answers_itself) {
         notes.push(
@@ -334,11 +340,13 @@ struct Ledger<'a> {
     terms: &'a Terms<'a>,
     lines: Vec<Line>,
     requests: u64,
-    read_halves: u128,
-    write_units: u128,
+    /// What the table itself is used for.
+    used: Part,
+    /// Units were counted, and are not reckoned.
+    is_counted: bool,
     stored: Pile,
     /// In the order of the table's indexes.
-    indexes: Vec<(u128, Pile)>,
+    indexes: Vec<(Part, Pile)>,
 }
 
 /// Bytes that are billed, and how they were found.
@@ -377,8 +385,8 @@ impl<'a> Ledger<'a> {
             terms,
             lines: Vec::new(),
             requests: 0,
-            read_halves: 0,
-            write_units: 0,
+            used: Part::default(),
+            is_counted: load.consumed.contains_key(&table.name),
             stored: Pile::default(),
             indexes: vec![Default::default(); table.indexes.len()],
         };
@@ -387,8 +395,16 @@ impl<'a> Ledger<'a> {
                 ledger.enter(schema, entity, traffic);
             }
         }
-        if let Some(stored) = terms.stored.get(&table.name) {
-            ledger.weigh(stored);
+        if let Some(consumed) = load.consumed.get(&table.name) {
+            ledger.enter_counted(consumed);
+        }
+        match terms.stored.get(&table.name) {
+            Some(stored) => ledger.weigh(stored),
+            None if ledger.is_counted && ledger.stored.how.is_empty() => notes.push(format!(
+                "what {} holds was not counted: --from-store weighs it, and without it storage is free here",
+                table.name
+            )),
+            None => {}
         }
         Ok(ledger)
     }
@@ -403,9 +419,10 @@ impl<'a> Ledger<'a> {
             (None, Some(bytes)) => (bytes, "the average in the store"),
             (None, None) => (size::item(&attributes), "reckoned from the schema"),
         };
-        self.requests = self.requests.saturating_add(traffic.reads).saturating_add(traffic.writes);
-        self.read(entity, traffic.reads, item_bytes, from);
-        self.write(entity, None, traffic.writes, item_bytes, from, 1);
+        let (reads, writes) = if self.is_counted { (0, 0) } else { (traffic.reads, traffic.writes) };
+        self.requests = self.requests.saturating_add(reads).saturating_add(writes);
+        self.read(entity, reads, item_bytes, from);
+        self.write(entity, None, writes, item_bytes, from, 1);
         let kept = kept(schema, entity, traffic, item_bytes, self.terms.environment);
         self.stored.add(kept.0, kept.1.clone());
         let table = self.table;
@@ -416,12 +433,12 @@ impl<'a> Ledger<'a> {
                 Projection::Keys | Projection::Include(_) => (entry.min(item_bytes), "what is projected"),
             };
             let places = if size::moves(entity, index) { 2 } else { 1 };
-            let units = self.write(entity, Some(index), traffic.writes, bytes, from, places);
+            let units = self.write(entity, Some(index), writes, bytes, from, places);
             let (entry_bytes, whole_bytes) = (billed(bytes), billed(item_bytes));
             let part = (u128::from(kept.0) * u128::from(entry_bytes)).div_ceil(whole_bytes.into());
             let part = u64::try_from(part).unwrap_or(u64::MAX);
-            let (index_units, pile) = &mut self.indexes[at];
-            *index_units = index_units.saturating_add(units);
+            let (used, pile) = &mut self.indexes[at];
+            used.write_units = used.write_units.saturating_add(units);
             pile.add(
                 part,
                 format!(
@@ -441,7 +458,7 @@ impl<'a> Ledger<'a> {
         let strong = entity.policy.reads == Consistency::Strong || self.entry.whole_reads;
         let each = read_halves(item_bytes, strong);
         let halves = u128::from(reads) * u128::from(each);
-        self.read_halves = self.read_halves.saturating_add(halves);
+        self.used.read_halves = self.used.read_halves.saturating_add(halves);
         let consistency = match (entity.policy.reads, self.entry.whole_reads) {
             (Consistency::Strong, _) => "strong",
             (Consistency::Eventual, true) => "eventual, at these prices a whole one",
@@ -451,6 +468,7 @@ impl<'a> Ledger<'a> {
         self.lines.push(Line {
             kind: Kind::Reads,
             entity: Some(entity.name.clone()),
+            operation: None,
             index: None,
             count: Some(reads),
             quantity: Quantity::ReadHalves(halves),
@@ -480,12 +498,13 @@ impl<'a> Ledger<'a> {
         let each = write_units(bytes);
         let units = (u128::from(writes) * u128::from(each)).saturating_mul(places.into());
         if index.is_none() {
-            self.write_units = self.write_units.saturating_add(units);
+            self.used.write_units = self.used.write_units.saturating_add(units);
         }
         let moved = if places == 2 { " × 2 (out of one place, into another)" } else { "" };
         self.lines.push(Line {
             kind: Kind::Writes,
             entity: Some(entity.name.clone()),
+            operation: None,
             index: index.map(|index| index.name.clone()),
             count: Some(writes),
             quantity: Quantity::WriteUnits(units),
@@ -563,6 +582,7 @@ impl<'a> Ledger<'a> {
             self.lines.push(Line {
                 kind: Kind::Capacity,
                 entity: None,
+                operation: None,
                 index,
                 count: None,
                 quantity: Quantity::Capacity { read: read.into(), write: write.into() },
@@ -597,6 +617,7 @@ impl<'a> Ledger<'a> {
             self.lines.push(Line {
                 kind: Kind::Storage,
                 entity: None,
+                operation: None,
                 index,
                 count: None,
                 quantity: Quantity::Bytes(pile.bytes),
@@ -619,6 +640,7 @@ impl<'a> Ledger<'a> {
             self.lines.push(Line {
                 kind: Kind::Pitr,
                 entity: None,
+                operation: None,
                 index: None,
                 count: None,
                 quantity: Quantity::Bytes(self.stored.bytes),
@@ -661,9 +683,7 @@ impl<'a> Ledger<'a> {
 
     /// The table itself, then each index.
     fn parts(&self) -> Vec<Part> {
-        let indexes = self.indexes.iter().map(|(units, _)| Part { read_halves: 0, write_units: *units });
-        let table = Part { read_halves: self.read_halves, write_units: self.write_units };
-        std::iter::once(table).chain(indexes).collect()
+        std::iter::once(self.used).chain(self.indexes.iter().map(|(used, _)| *used)).collect()
     }
 
     /// Requests in a hundred seconds from which provisioned is cheaper, the mix being the same. Capacity comes in
@@ -703,7 +723,7 @@ impl<'a> Ledger<'a> {
 const RATE_HUNDREDTHS_MAX: u64 = 100_000_000;
 
 /// What a table or index is used for in a month.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Part {
     read_halves: u128,
     write_units: u128,

@@ -1,5 +1,7 @@
 //! What `/metrics`, `/healthz` and `/readyz` say, against what a client was told meanwhile.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
+
 #[expect(dead_code, reason = "shared with other test files")]
 mod client;
 

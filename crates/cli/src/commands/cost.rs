@@ -1,14 +1,16 @@
 //! `larder cost`: what a system costs in a month, and what it saves.
 //!
-//! The traffic is the schema's workload, with what is said here in its place, or what a program has counted. The
-//! sizes are the schema's, or those of the tables as they are. The arithmetic is `larder_schema::cost`'s.
+//! The traffic is the schema's workload, with what is said here in its place, or what a program or a server has
+//! counted. The sizes are the schema's, or those of the tables as they are. The arithmetic is `larder_schema::cost`'s.
 
+mod reading;
 mod show;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
 use larder::store::{Error, STORE_VARIABLE};
@@ -17,14 +19,15 @@ use larder_model::Number;
 use larder_schema::cost::{self, Load, Prices, Report, Stored, Terms, TrafficError};
 use larder_schema::jiff::civil::Date;
 use larder_schema::schema::{Period, Rate, Workload};
+use reading::Measured;
 
 use super::plan;
 use crate::{project, terminal};
 
 /// Say what a system costs in a month, and what it saves
 ///
-/// From the workload its schema declares, from that with other figures (--requests 5M --hit-rate 0.9), or from what a
-/// program has counted (--measured). A month has 30 days. Amounts are rounded to a millionth of a dollar, once for
+/// From the workload its schema declares, from that with other figures (--requests 5M --hit-rate 0.9), or from what was
+/// counted (--measured http://127.0.0.1:8000/metrics). A month has 30 days. Amounts are rounded to a millionth of a dollar, once for
 /// each line, and to the cent in the summary.
 #[derive(Debug, Args)]
 pub(crate) struct Cost {
@@ -33,9 +36,16 @@ pub(crate) struct Cost {
     system: Option<String>,
     #[command(flatten)]
     what_if: WhatIf,
-    /// Take the traffic that a program has counted, as `larder::price::measured` gives it; `-` is stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "WhatIf")]
-    measured: Option<PathBuf>,
+    /// Take the traffic that was counted: /metrics of a server or program, its text in a file, or what
+    /// `larder::price::measured` gives; `-` is stdin
+    #[arg(long, value_name = "FILE|URL", conflicts_with = "WhatIf")]
+    measured: Option<String>,
+    /// Take what was counted after this earlier reading of /metrics
+    #[arg(long, value_name = "FILE", requires = "measured")]
+    since: Option<PathBuf>,
+    /// Read /metrics twice, with so much time between, as in 1m
+    #[arg(long = "for", value_name = "DURATION", requires = "measured", conflicts_with = "since", value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
     /// Take sizes from the tables as they are; DynamoDB counts them about every six hours
     #[arg(long, conflicts_with_all = ["item_size", "stored"])]
     from_store: bool,
@@ -130,36 +140,54 @@ impl Cost {
                 Prices::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
             }
         };
-        let several = paths.len() > 1;
+        let measured = self.measured.as_deref();
+        let measured =
+            measured.map(|from| reading::read(from, self.since.as_deref(), self.time)).transpose()?;
         let mut parting = "";
+        let mut failures = Vec::new();
         for path in &paths {
-            let broken = || format!("{} has errors: nothing was reckoned", path.display());
-            let schema = terminal::sound(project::load(path)?).ok_or_else(broken)?;
-            match self.report(&schema, &prices) {
+            match self.of(path, &prices, measured.as_ref()) {
                 Ok(report) if self.json => terminal::print(&format!("{}\n", show::json(&report)))?,
                 Ok(report) => {
                     terminal::print(&format!("{parting}{}", show::text(&report, self.explain)))?;
                     parting = "\n";
                 }
-                Err(Failure::Traffic(error @ TrafficError::NoWorkload(_))) if several => {
-                    eprintln!("larder: {error}");
-                }
-                Err(failure) => return Err(failure.to_string()),
+                Err(failure) => failures.push(failure),
             }
         }
-        Ok(ExitCode::SUCCESS)
+        // Whoever asked for all of them is told of those that can be told, and that some cannot.
+        let last = failures.pop();
+        for failure in failures {
+            eprintln!("larder: {failure}");
+        }
+        last.map_or(Ok(ExitCode::SUCCESS), Err)
     }
 
-    fn report(&self, schema: &Schema, prices: &Prices) -> Result<Report, Failure> {
+    fn of(&self, path: &Path, prices: &Prices, measured: Option<&Measured>) -> Result<Report, String> {
+        let broken = || format!("{} has errors: nothing was reckoned", path.display());
+        let schema = terminal::sound(project::load(path)?).ok_or_else(broken)?;
+        self.report(&schema, prices, measured)
+    }
+
+    fn report(
+        &self,
+        schema: &Schema,
+        prices: &Prices,
+        measured: Option<&Measured>,
+    ) -> Result<Report, String> {
+        let told = |error: TrafficError| error.to_string();
         let stored = if self.from_store { self.stored(schema)? } else { BTreeMap::new() };
-        let load = match &self.measured {
-            Some(path) => Load::measured(schema, &counted(path)?)?,
+        let load = match measured {
+            Some(Measured::Document(text)) => Load::measured(schema, text).map_err(told)?,
+            Some(Measured::Reading(reading)) => {
+                Load::counted(schema, reading, &project::environment()).map_err(told)?
+            }
             None => {
                 let mut workload = self.what_if.over(schema.workload.as_ref());
                 if self.from_store {
                     (workload.item_bytes, workload.stored_bytes) = (None, None);
                 }
-                let mut load = Load::of(schema, &workload, self.what_if.entity.as_deref())?;
+                let mut load = Load::of(schema, &workload, self.what_if.entity.as_deref()).map_err(told)?;
                 if !self.what_if.is_empty() {
                     load.origin = "the figures given here".to_owned();
                 }
@@ -174,11 +202,11 @@ impl Cost {
             environment: &project::environment(),
             stored: &stored,
         };
-        Ok(cost::report(schema, &load, &terms)?)
+        cost::report(schema, &load, &terms).map_err(|error| error.to_string())
     }
 
     /// What the tables hold, by the schema's names of them.
-    fn stored(&self, schema: &Schema) -> Result<BTreeMap<String, Stored>, Failure> {
+    fn stored(&self, schema: &Schema) -> Result<BTreeMap<String, Stored>, String> {
         let environment = project::environment();
         let found = plan::runtime()?.block_on(async {
             let store = Store::look(&self.store).await?;
@@ -206,45 +234,6 @@ impl Cost {
         }
         Ok(stored)
     }
-}
-
-/// Why a system has no report.
-#[derive(Debug)]
-enum Failure {
-    Traffic(TrafficError),
-    Other(String),
-}
-
-impl From<TrafficError> for Failure {
-    fn from(error: TrafficError) -> Self {
-        Self::Traffic(error)
-    }
-}
-
-impl From<cost::CostError> for Failure {
-    fn from(error: cost::CostError) -> Self {
-        Self::Other(error.to_string())
-    }
-}
-
-impl From<String> for Failure {
-    fn from(text: String) -> Self {
-        Self::Other(text)
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Traffic(error) => error.fmt(f),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
-}
-
-fn counted(path: &Path) -> Result<String, String> {
-    project::text(path)
-        .map_err(|error| format!("cannot read the measured traffic in {}: {error}", path.display()))
 }
 
 /// `5M` a month, or `200/second`.

@@ -19,7 +19,7 @@ use larder_schema::{Diagnostic, TableSetup};
 use serde_json::json;
 
 use super::plan;
-use crate::{project, terminal};
+use crate::{http, project, terminal};
 
 /// Less than this is worth a word.
 const FREE_BYTES_MIN: u64 = 1_000_000_000;
@@ -28,6 +28,8 @@ const CLOCK_MILLIS_WARN: i64 = 2_000;
 /// AWS refuses requests that are signed further off.
 const CLOCK_MILLIS_MAX: i64 = 300_000;
 const WHAT_WIDTH: usize = 11;
+/// What to do when tables cannot be looked at.
+const DESCRIBE: Option<&str> = Some("see whether the credentials may list and describe tables");
 
 /// Check everything from the schemas to a put, a get and a delete, and say what to do about what is wrong
 ///
@@ -117,6 +119,9 @@ impl Doctor {
             Address::Directory(path) => directory(report, path)?,
             Address::Memory => {}
             Address::DynamoDb { endpoint } => {
+                if let Some(endpoint) = endpoint {
+                    readiness(report, endpoint)?;
+                }
                 let home = env::var_os("HOME").map(PathBuf::from);
                 let (state, seen, advice) =
                     credentials(&project::environment(), home.as_deref(), endpoint.is_some());
@@ -217,6 +222,19 @@ fn credentials(
     (State::Warn, "none are set here".to_owned(), Some(advice))
 }
 
+/// What a Larder server says of itself. Others have no such answer, and then there is nothing to say.
+fn readiness(report: &mut Report, endpoint: &str) -> Result<(), String> {
+    let Some(host) = endpoint.strip_prefix("http://") else { return Ok(()) };
+    match http::get(host.trim_end_matches('/'), "/readyz") {
+        Ok((200, text)) if text == "ok\n" => report.say(State::Ok, "server", "ready", None),
+        Ok((503, reason)) => {
+            let advice = Some("its log tells more; a restart reads the store anew");
+            report.say(State::Fail, "server", &format!("not ready: {}", reason.trim()), advice)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the directory can be written, has room, and is free.
 fn directory(report: &mut Report, path: &Path) -> Result<(), String> {
     let ancestors = path.ancestors().map(|path| if path == Path::new("") { Path::new(".") } else { path });
@@ -303,13 +321,13 @@ async fn tables(report: &mut Report, store: &Store, desired: &[Desired]) -> Resu
     }
     let plan = match provision::plan(desired, store).await {
         Ok(plan) => plan,
-        Err(error) => return report.say(State::Fail, "tables", &error.to_string(), None),
+        Err(error) => return report.say(State::Fail, "tables", &error.to_string(), DESCRIBE),
     };
     for table in &plan.tables {
         let store = store.at(table.region.as_deref());
         let lacks = match store.lacks().await {
             Ok(lacks) => lacks,
-            Err(error) => return report.say(State::Fail, "tables", &error.to_string(), None),
+            Err(error) => return report.say(State::Fail, "tables", &error.to_string(), DESCRIBE),
         };
         let setups = desired.iter().flat_map(|system| &system.setups);
         let setup = setups.into_iter().find(|setup| setup.definition.name == table.name);
@@ -366,7 +384,8 @@ fn against_schema(report: &mut Report, table: &TablePlan, embedded: bool) -> Res
             }
             Mark::NotPossible => {
                 let note = line.note.as_deref().unwrap_or("not possible on this store");
-                report.say(State::Warn, "lacks", &format!("{what} {wanted}: {note}"), None)?;
+                let advice = Some("programs work without it here; what rests on it, try on DynamoDB");
+                report.say(State::Warn, "lacks", &format!("{what} {wanted}: {note}"), advice)?;
             }
             Mark::Kept => {}
         }
@@ -384,17 +403,21 @@ fn settings(report: &mut Report, setup: &TableSetup, table: &TablePlan, lacks: &
     let in_force = |feature: Feature, wanted: fn(&TableChange) -> bool| {
         !lacks.contains_key(&feature) && !changes(wanted)
     };
-    if let Some(attribute) = &setup.ttl_attribute
-        && in_force(Feature::TimeToLive, |change| matches!(change, TableChange::TimeToLive { .. }))
-    {
-        report.say(State::Ok, "ttl", &format!("{name}: on, by {attribute}"), None)?;
+    if in_force(Feature::TimeToLive, |change| matches!(change, TableChange::TimeToLive { .. })) {
+        let seen = match &setup.ttl_attribute {
+            Some(attribute) => format!("{name}: on, by {attribute}"),
+            None => format!("{name}: off, as the schema says; what is put stays"),
+        };
+        report.say(State::Ok, "ttl", &seen, None)?;
     }
-    if let Some(pitr) = setup.pitr
-        && in_force(Feature::PointInTimeRecovery, |change| {
-            matches!(change, TableChange::PointInTimeRecovery { .. })
-        })
-    {
-        report.say(State::Ok, "pitr", &format!("{name}: on, {} days", pitr.days), None)?;
+    if in_force(Feature::PointInTimeRecovery, |change| {
+        matches!(change, TableChange::PointInTimeRecovery { .. })
+    }) {
+        let seen = match setup.pitr {
+            Some(pitr) => format!("{name}: on, {} days", pitr.days),
+            None => format!("{name}: off, as the schema says; `pitr on` in the table would keep 35 days"),
+        };
+        report.say(State::Ok, "pitr", &seen, None)?;
     }
     if setup.definition.encryption.is_some()
         && in_force(Feature::Encryption, |change| matches!(change, TableChange::Encryption(_)))

@@ -99,15 +99,34 @@ impl Target {
     }
 }
 
+/// What AWS says when it does not take the credentials.
+const CREDENTIALS: [&str; 6] = [
+    "AccessDeniedException",
+    "ExpiredTokenException",
+    "IncompleteSignatureException",
+    "InvalidSignatureException",
+    "MissingAuthenticationTokenException",
+    "UnrecognizedClientException",
+];
+
 /// What a store says, and the next step.
 pub(crate) fn advise(store: &Address, error: &Error) -> String {
-    let serving = match (store, error) {
+    let step = match (store, error) {
         (Address::Directory(_), Error::Engine(_)) if error.to_string().contains("in use") => {
             "; while `larder serve` has it, use --store dynamodb:http://127.0.0.1:8000"
         }
+        (Address::DynamoDb { endpoint: Some(_) }, Error::Unreachable { .. }) => {
+            "; start it with `larder serve`, or name another with --store"
+        }
+        (Address::DynamoDb { endpoint: None }, Error::Unreachable { .. }) => {
+            "; see to the network, AWS_REGION and the credentials: `larder doctor` looks at them"
+        }
+        (_, Error::Refused { code, .. }) if CREDENTIALS.contains(&code.as_str()) => {
+            "; renew the credentials, or what they may do: `larder doctor` says which are used"
+        }
         _ => "",
     };
-    format!("{error}{serving}")
+    format!("{error}{step}")
 }
 
 fn listed(path: &std::path::Path, errors: &[EnvironmentError]) -> String {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use larder_model::Number;
 use serde_json::{Map, Value as Json};
 
+use super::Consumed;
 use crate::schema::{Entity, Rate, Schema, Workload};
 
 pub const MONTH_SECONDS: u64 = 30 * 86_400;
@@ -45,6 +46,8 @@ pub struct Load {
     pub entities: BTreeMap<String, Traffic>,
     /// The figures are the system's, and were spread over its entities.
     pub is_spread: bool,
+    /// Units that were counted, by the schema's names of the tables; they stand in place of reads and writes.
+    pub consumed: BTreeMap<String, Vec<Consumed>>,
 }
 
 /// Why there is no traffic to reckon with.
@@ -101,7 +104,12 @@ impl Load {
                 },
             );
         }
-        Ok(Self { origin: "the workload".to_owned(), is_spread: entities.len() > 1, entities })
+        Ok(Self {
+            origin: "the workload".to_owned(),
+            is_spread: entities.len() > 1,
+            entities,
+            consumed: BTreeMap::new(),
+        })
     }
 
     /// The traffic that a program has counted, taken for a month.
@@ -138,7 +146,7 @@ impl Load {
             entities.insert(name.clone(), traffic);
         }
         let origin = format!("{seconds} seconds of measured traffic, taken for a month");
-        Ok(Self { origin, entities, is_spread: false })
+        Ok(Self { origin, entities, is_spread: false, consumed: BTreeMap::new() })
     }
 
     /// A figure of all entities together.

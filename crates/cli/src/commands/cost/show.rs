@@ -62,7 +62,7 @@ pub(super) fn text(report: &Report, explain: bool) -> String {
 
 fn row(line: &Line) -> Vec<String> {
     vec![
-        line.entity.clone().unwrap_or_default(),
+        line.entity.as_ref().or(line.operation.as_ref()).cloned().unwrap_or_default(),
         line.index.clone().unwrap_or_default(),
         line.kind.name().to_owned(),
         line.count.map(|count| grouped(count.into())).unwrap_or_default(),
@@ -73,7 +73,7 @@ fn row(line: &Line) -> Vec<String> {
 
 /// `Menu in RestaurantIndex, writes`.
 fn label(line: &Line) -> String {
-    let of = match (&line.entity, &line.index) {
+    let of = match (line.entity.as_ref().or(line.operation.as_ref()), &line.index) {
         (Some(entity), Some(index)) => format!("{entity} in {index}, "),
         (Some(name), None) | (None, Some(name)) => format!("{name}, "),
         (None, None) => String::new(),
@@ -255,6 +255,7 @@ fn table_json(cost: &TableCost) -> Json {
         json!({
             "what": line.kind.name(),
             "entity": line.entity,
+            "operation": line.operation,
             "index": line.index,
             "requests": line.count,
             "quantity": quantity,
