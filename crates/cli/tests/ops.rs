@@ -144,7 +144,9 @@ fn doctor_fails_where_programs_would() {
         assert_eq!((&check["state"], &check["advice"]), (&json!("fail"), &json!("`larder apply` makes it")));
     }
     place.ok(&["apply", "--yes"]);
-    assert!(place.doctor(0).iter().all(|check| check["state"] != "fail"));
+    let checks = place.doctor(0);
+    assert!(checks.iter().all(|check| check["state"] != "fail"));
+    assert_eq!(seen(&checks, "server"), "ready");
 
     let client = Client::new(&server.url);
     let ttl = json!({"AttributeName": "ttl", "Enabled": false});
@@ -352,6 +354,48 @@ fn stats_counts_what_the_schema_makes_of_each_item() {
     let people = place.ok(&["stats", "shops", "--exact"]);
     assert!(people.contains("Shop crawl: 2 never\n"), "{people}");
     assert!(people.contains("cannot be read as any entity, such as CART#1 / x\n"), "{people}");
+}
+
+#[test]
+fn a_state_that_the_schema_does_not_know_is_shown_as_it_is_written() {
+    let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0"]);
+    let place = Place::new().on(&server.url);
+    place.ok(&["apply", "schemas/shops.larder", "--yes"]);
+    place.ok(&["put", "shops.Shop", "domain=a.de", "country=DE"]);
+    let known = place.run(&["get", "shops.Shop", "domain=a.de"]);
+    assert!(known.stderr.is_empty(), "{known:?}");
+
+    let key = json!({"pk": {"S": "SHOP#a.de"}, "sk": {"S": "META#"}});
+    Client::new(&server.url).ok(
+        "UpdateItem",
+        json!({
+            "TableName": "aura-historia-data", "Key": key, "UpdateExpression": "SET gsi2_sk = :s",
+            "ExpressionAttributeValues": {":s": {"S": "PAUSED#"}},
+        }),
+    );
+    let got = place.run(&["get", "shops.Shop", "domain=a.de", "--json"]);
+    let shop: Value = serde_json::from_slice(&got.stdout).unwrap();
+    assert_eq!((&shop["crawl"], &shop["scrape"]), (&json!("PAUSED#"), &json!("never")));
+    let warning = String::from_utf8(got.stderr).unwrap();
+    assert!(
+        warning.contains("crawl is written as `PAUSED#`, which is no state of it; there are never, progress"),
+        "{warning}"
+    );
+    let counted = place.json(&["stats", "shops.Shop", "--exact"]);
+    let states = counted.iter().find_map(|count| count.get("states")).unwrap();
+    assert_eq!(states["crawl"]["no known state"], 1, "{counted:#?}");
+}
+
+#[test]
+fn a_server_that_is_down_is_told_once_with_the_next_step() {
+    let place = Place::new().on("http://127.0.0.1:1");
+    for arguments in [&["get", "shops.Shop", "domain=a.de"][..], &["stats", "shops"]] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains("start it with `larder serve`, or name another with --store"), "{told}");
+    }
 }
 
 #[test]

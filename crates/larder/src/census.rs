@@ -19,6 +19,8 @@ use crate::{Error, System};
 
 /// How many keys of items that belong to no entity are named.
 const STRANGERS_NAMED_MAX: usize = 5;
+/// Stands for what is written in place of a state and is none.
+const NO_STATE: &str = "no known state";
 const HOUR_SECONDS: i64 = 60 * 60;
 const DAY_SECONDS: i64 = 24 * HOUR_SECONDS;
 
@@ -154,7 +156,8 @@ pub struct Count {
     pub within_hour: u64,
     /// Of the fresh ones, those that end within a day, those within an hour included.
     pub within_day: u64,
-    /// How many are in each state, by lifecycle.
+    /// How many are in each state, by lifecycle. What the schema knows as no state is counted under words that no
+    /// state can be called.
     pub states: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
@@ -229,9 +232,10 @@ impl Census {
             count.within_day += u64::from(left.is_some_and(|left| left < DAY_SECONDS));
         }
         for lifecycle in &core.entity().lifecycles {
-            if let Some(state) = lifecycle.state_of(item) {
+            if item.get(&lifecycle.attribute).is_some() {
                 let states = count.states.entry(lifecycle.name.clone()).or_default();
-                *states.entry(state.name.clone()).or_default() += 1;
+                let state = lifecycle.state_of(item).map_or(NO_STATE, |state| &state.name);
+                *states.entry(state.to_owned()).or_default() += 1;
             }
         }
     }

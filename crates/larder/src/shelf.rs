@@ -12,6 +12,7 @@ use std::sync::Arc;
 use larder_model::{AttributeValue, Item, Number, UnixTime};
 use larder_schema::jiff::civil::{Date, DateTime};
 use larder_schema::jiff::{SignedDuration, Timestamp};
+use larder_schema::schema::Lifecycle;
 use larder_schema::{Fields, Value};
 
 use crate::Error;
@@ -202,8 +203,16 @@ pub struct Kept {
     pub(crate) key: Item,
     pub(crate) version: Option<i64>,
     pub(crate) expires: Option<UnixTime>,
-    /// The place of the state of each lifecycle.
-    states: Vec<Option<usize>>,
+    /// Of each lifecycle, where the item has one.
+    states: Vec<Option<StateFound>>,
+}
+
+/// What is written where a state is kept.
+#[derive(Clone)]
+enum StateFound {
+    /// By its place in the lifecycle.
+    Known(usize),
+    Unknown(Box<str>),
 }
 
 impl Kept {
@@ -212,7 +221,7 @@ impl Kept {
             key: core.key_of(item),
             version: core.version(item),
             expires: core.expires(item),
-            states: core.entity().lifecycles.iter().map(|lifecycle| state_place(lifecycle, item)).collect(),
+            states: core.entity().lifecycles.iter().map(|lifecycle| state_found(lifecycle, item)).collect(),
             core: Arc::clone(core),
         }
     }
@@ -247,16 +256,43 @@ impl Kept {
     /// # }
     /// ```
     pub fn state(&self, lifecycle: &str) -> Option<&str> {
-        let lifecycles = &self.core.entity().lifecycles;
-        let at = lifecycles.iter().position(|known| known.name == lifecycle)?;
-        let state = self.states.get(at).copied().flatten()?;
-        Some(&lifecycles[at].states.get(state)?.name)
+        match self.state_found(lifecycle)? {
+            (lifecycle, StateFound::Known(state)) => Some(&lifecycle.states.get(*state)?.name),
+            (_, StateFound::Unknown(_)) => None,
+        }
+    }
+
+    /// What is written in place of a state, where the schema knows no such state: what somebody else wrote.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// let shop = shops.shops().create(NewShop::new("a.de")).await?;
+    /// assert_eq!(shop.kept().unknown_state("crawl"), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unknown_state(&self, lifecycle: &str) -> Option<&str> {
+        match self.state_found(lifecycle)? {
+            (_, StateFound::Unknown(text)) => Some(text),
+            (_, StateFound::Known(_)) => None,
+        }
+    }
+
+    fn state_found(&self, lifecycle: &str) -> Option<(&Lifecycle, &StateFound)> {
+        let mut lifecycles = self.core.entity().lifecycles.iter().zip(&self.states);
+        let (lifecycle, found) = lifecycles.find(|(known, _)| known.name == lifecycle)?;
+        Some((lifecycle, found.as_ref()?))
     }
 }
 
-fn state_place(lifecycle: &larder_schema::schema::Lifecycle, item: &Item) -> Option<usize> {
+fn state_found(lifecycle: &Lifecycle, item: &Item) -> Option<StateFound> {
     let text = item.get(&lifecycle.attribute)?.as_str()?;
-    lifecycle.states.iter().position(|state| state.template.read(text).is_some())
+    let known = lifecycle.states.iter().position(|state| state.template.read(text).is_some());
+    Some(known.map_or_else(|| StateFound::Unknown(text.into()), StateFound::Known))
 }
 
 impl fmt::Debug for Kept {

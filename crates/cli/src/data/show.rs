@@ -37,7 +37,8 @@ fn members(kind: &Kind, entry: &Entry, secrets: bool) -> Vec<(String, Json)> {
         found.push((field.name.clone(), shown));
     }
     for lifecycle in entity.lifecycles.iter().filter(|lifecycle| entity.field(&lifecycle.name).is_none()) {
-        let state = entry.kept().state(&lifecycle.name);
+        let kept = entry.kept();
+        let state = kept.state(&lifecycle.name).or_else(|| kept.unknown_state(&lifecycle.name));
         found.extend(state.map(|state| (lifecycle.name.clone(), state.into())));
     }
     if let (Some(ttl), Some(ends)) = (&kind.table().ttl, entry.kept().expires())
@@ -53,8 +54,23 @@ pub(crate) fn object(kind: &Kind, entry: &Entry, secrets: bool) -> Map<String, J
     members(kind, entry, secrets).into_iter().collect()
 }
 
+/// Tells of states that the schema does not know; they are shown as they are written.
+fn warn(kind: &Kind, entry: &Entry) {
+    for lifecycle in &kind.entity().lifecycles {
+        if let Some(text) = entry.kept().unknown_state(&lifecycle.name) {
+            let states: Vec<&str> = lifecycle.states.iter().map(|state| state.name.as_str()).collect();
+            let (entity, name) = (&kind.entity().name, &lifecycle.name);
+            eprintln!(
+                "larder: {entity}: {name} is written as `{text}`, which is no state of it; there are {}",
+                states.join(", ")
+            );
+        }
+    }
+}
+
 /// One record: a field a line, or one line of JSON.
 pub(crate) fn record(kind: &Kind, entry: &Entry, json: bool, secrets: bool) -> String {
+    warn(kind, entry);
     if json {
         return format!("{}\n", Json::Object(object(kind, entry, secrets)));
     }
@@ -72,6 +88,7 @@ pub(crate) fn records(kind: &Kind, entries: &[Entry], json: bool, secrets: bool)
     if json {
         return entries.iter().map(|entry| record(kind, entry, true, secrets)).collect();
     }
+    entries.iter().for_each(|entry| warn(kind, entry));
     let all: Vec<Vec<(String, Json)>> = entries.iter().map(|entry| members(kind, entry, false)).collect();
     let entity = kind.entity();
     let told = entity.lifecycles.iter().map(|lifecycle| &lifecycle.name);

@@ -77,11 +77,15 @@ fn text(from: &str) -> Result<String, String> {
         None => (rest, "/metrics"),
     };
     let path = if path == "/" { "/metrics" } else { path };
-    get(host, path).map_err(|cause| {
+    let cannot = |cause: String| {
         format!(
             "cannot read http://{host}{path}: {cause}; see that `larder serve` or your program runs there"
         )
-    })
+    };
+    match http::get(host, path).map_err(cannot)? {
+        (200, text) => Ok(text),
+        (status, _) => Err(cannot(format!("it answers {status}"))),
+    }
 }
 
 fn file(path: &Path) -> Result<String, String> {
