@@ -208,7 +208,7 @@ fn w13_of_two_readings_the_difference_is_priced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn w13_a_server_and_the_layer_beside_it_are_asked_at_one_address() {
     let (directory, schema) = pages();
-    let store = Store::memory().await;
+    let store = Store::open(&Address::Directory(directory.path().join("data"))).await.unwrap();
     let system = System::open(schema, store.clone()).await.unwrap();
     let engine = store.backend().engine().unwrap().clone();
     let counted = system.clone();
