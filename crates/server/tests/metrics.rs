@@ -9,7 +9,14 @@ use std::collections::BTreeMap;
 
 use client::{Connection, Running};
 use hyper::{Method, StatusCode};
+use larder_engine::Engine;
+use larder_model::Clock;
+use larder_server::Server;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::{Duration, timeout};
 
 /// Samples by name and labels, as they are written.
 type Samples = BTreeMap<String, f64>;
@@ -331,4 +338,28 @@ async fn a_server_says_that_it_lives_and_is_ready() {
         let posted = connection.send(Method::POST, path, &[], "").await;
         assert_eq!(posted.status, StatusCode::NOT_FOUND, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_server_on_a_store_of_its_process_ends_its_metrics_with_what_the_process_counts() {
+    let engine = Engine::memory().unwrap();
+    let server = Server::share(engine, Clock::system(), ([127, 0, 0, 1], 0).into()).await.unwrap();
+    let server = server.with_metrics(|| "more 1\n".to_owned());
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let ask = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(Duration::from_secs(30), stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer
+    };
+    assert!(ask("/readyz").await.starts_with("HTTP/1.0 200"));
+    let metrics = ask("/metrics").await;
+    assert!(metrics.contains("\nlarder_uptime_seconds ") && metrics.ends_with("\nmore 1\n"), "{metrics}");
+    stop.send(()).unwrap();
+    ended.await.unwrap().unwrap();
 }
