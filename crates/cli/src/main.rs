@@ -41,6 +41,7 @@ enum Serving {
 #[derive(Debug, Subcommand)]
 enum Command {
     Init(commands::init::Init),
+    Import(commands::import::Import),
     Check(commands::check::Check),
     Fmt(commands::fmt::Fmt),
     Docs(commands::docs::Docs),
@@ -108,6 +109,7 @@ fn run() -> Result<ExitCode, String> {
     log_to_stderr(log);
     match arguments.command {
         Command::Init(init) => init.run(),
+        Command::Import(import) => import.run(),
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
         Command::Docs(docs) => docs.run(),

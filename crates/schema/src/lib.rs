@@ -55,6 +55,8 @@ mod compare;
 pub mod cost;
 pub mod emit;
 mod format;
+#[cfg(feature = "import")]
+pub mod import;
 
 pub use access::{Access, Argument, Readable, SortKey};
 pub use compare::{Change, Impact, compare};

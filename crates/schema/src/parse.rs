@@ -292,10 +292,23 @@ impl Parser<'_> {
         }
     }
 
-    /// `index Name as alias  pk / sk  project all  hot`
+    /// `index Name as alias  pk / sk  project all  hot`. A name in quotes is for the store alone: programs need another.
     fn index(&mut self, docs: Docs) -> Option<Index> {
-        let name = self.name("the index's name")?;
-        let alias = if self.word("as") { Some(self.name("a name")?) } else { None };
+        let is_quoted = self.peek() == TokenKind::Text;
+        let name = if is_quoted {
+            let template = self.template("the index's name")?;
+            Name { text: template.plain().unwrap_or_default(), span: template.span }
+        } else {
+            self.name("the index's name")?
+        };
+        let alias = match self.word("as") {
+            true => Some(self.name("a name")?),
+            false if is_quoted => {
+                self.unexpected("`as` and a name for programs");
+                return None;
+            }
+            false => None,
+        };
         let start = self.span();
         let key = self.key(start)?;
         let projection = if self.word("project") { Some(self.projection()?) } else { None };

@@ -187,7 +187,7 @@ impl Schema {
 }
 
 /// Whether a value has the form of a type, its members aside.
-fn is_of(kind: &Type, value: &Value) -> bool {
+pub(crate) fn is_of(kind: &Type, value: &Value) -> bool {
     match (kind, value) {
         (Type::String, Value::Text(_))
         | (Type::Float, Value::Float(_) | Value::Number(_))

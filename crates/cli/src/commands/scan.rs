@@ -107,7 +107,7 @@ impl Scan {
     }
 }
 
-fn confirmed() -> bool {
+pub(super) fn confirmed() -> bool {
     if !io::stdin().is_terminal() {
         return false;
     }

@@ -60,7 +60,7 @@ fn scans(context: &mut Context<'_>, entity: &Entity, written: &ast::Entity, sche
 }
 
 /// Names that are seldom anything but secrets.
-const SECRET_NAMES: [&str; 8] =
+pub(crate) const SECRET_NAMES: [&str; 8] =
     ["password", "passwd", "secret", "api_key", "apikey", "private_key", "access_token", "token"];
 
 fn secrets(

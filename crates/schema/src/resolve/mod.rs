@@ -3,7 +3,7 @@
 //! Every pass reports what it finds and goes on with the rest. A schema comes out only when nothing was an
 //! error, so what [`crate::schema`] promises holds by construction.
 
-mod advice;
+pub(crate) mod advice;
 mod entities;
 mod indexes;
 mod keys;

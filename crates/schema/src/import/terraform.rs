@@ -1,0 +1,455 @@
+//! Terraform configuration → tables: every `aws_dynamodb_table` of some files.
+//!
+//! Variables that stand in names and tags become params, locals are followed. Everything else is taken as it is with
+//! the variables' defaults. What only Terraform can work out is told.
+
+use std::collections::BTreeMap;
+
+use hcl_edit::expr::{BinaryOperator, Expression, ObjectKey, TraversalOperator};
+use hcl_edit::structure::{Block, Body, Structure};
+use hcl_edit::template::Element;
+use larder_model::{
+    Billing, Encryption, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType, Projection,
+    TableClass, TableName, Throughput,
+};
+
+use super::cloudformation::stream_view;
+use super::names::{self, Taken};
+use super::{Found, FoundTable, known, param};
+use crate::schema::{ParamPart, ParamText};
+
+/// Locals that stand for each other.
+const DEPTH_MAX: usize = 16;
+
+/// The tables of some files, read together: one may hold the variables of another. `Err` says which is no HCL.
+///
+/// ```
+/// use larder_schema::import;
+///
+/// let hcl = r#"
+/// variable "stage" { default = "dev" }
+/// resource "aws_dynamodb_table" "races" {
+///   name         = "races-${var.stage}"
+///   billing_mode = "PAY_PER_REQUEST"
+///   hash_key     = "race_id"
+///   attribute {
+///     name = "race_id"
+///     type = "S"
+///   }
+/// }
+/// "#;
+/// let found = import::terraform(&[("main.tf", hcl)])?;
+/// assert!(import::write(&found, "main.tf").text.contains(r#"name     "races-{stage}""#));
+/// # Ok::<(), String>(())
+/// ```
+pub fn terraform(files: &[(&str, &str)]) -> Result<Found, String> {
+    let mut bodies = Vec::new();
+    for (name, text) in files {
+        let body: Body = text.parse().map_err(|error| format!("{name} is no HCL: {error}"))?;
+        bodies.push(body);
+    }
+    let mut reader = Reader { variables: BTreeMap::new(), locals: BTreeMap::new(), found: Found::default() };
+    for block in bodies.iter().flat_map(Body::blocks) {
+        match (block.ident.as_str(), label(block, 0)) {
+            ("variable", Some(name)) => {
+                reader.variables.insert(name.to_owned(), value(&block.body, "default"));
+            }
+            ("locals", _) => {
+                let locals = block.body.attributes();
+                reader.locals.extend(locals.map(|local| (local.key.as_str().to_owned(), &local.value)));
+            }
+            _ => {}
+        }
+    }
+    let mut labels = Taken::default();
+    for block in bodies.iter().flat_map(Body::blocks) {
+        let (Some(kind), Some(name)) = (label(block, 0), label(block, 1)) else { continue };
+        match kind {
+            "aws_dynamodb_table" if block.has_ident("resource") => {
+                let table = reader.table(labels.free(&names::word(name)), &block.body);
+                reader.found.tables.push(table);
+            }
+            kind if kind.starts_with("aws_dynamodb") && block.has_ident("resource") => {
+                reader.found.notes.push(format!("{name}, a {kind}"));
+            }
+            "aws_appautoscaling_target" | "aws_appautoscaling_policy" => {
+                reader.found.notes.push(format!("{name}, a {kind}: units that follow the load have no word in the language"));
+            }
+            _ => {}
+        }
+    }
+    Ok(reader.found)
+}
+
+struct Reader<'a> {
+    variables: BTreeMap<String, Option<&'a Expression>>,
+    locals: BTreeMap<String, &'a Expression>,
+    found: Found,
+}
+
+/// What is read of a table. Anything else is told.
+const READ: [&str; 22] = [
+    "name", "billing_mode", "hash_key", "range_key", "read_capacity", "write_capacity", "table_class",
+    "stream_enabled", "stream_view_type", "deletion_protection_enabled", "region", "tags", "attribute",
+    "global_secondary_index", "local_secondary_index", "ttl", "point_in_time_recovery", "server_side_encryption",
+    "lifecycle", "depends_on", "provider", "timeouts",
+];
+
+impl<'a> Reader<'a> {
+    fn table(&mut self, label: String, body: &'a Body) -> FoundTable {
+        let mut notes = Vec::new();
+        for structure in body {
+            let name = match structure {
+                Structure::Attribute(attribute) => attribute.key.as_str(),
+                Structure::Block(block) => block.ident.as_str(),
+            };
+            let told = match name {
+                "dynamic" => "a `dynamic` block, which only Terraform can work out".to_owned(),
+                "count" | "for_each" => format!("`{name}`: it may stand for several tables, and is one here"),
+                _ => format!("`{name}` has no word in the language"),
+            };
+            let told = format!("{label}: {told}");
+            if !READ.contains(&name) && !notes.contains(&told) {
+                notes.push(told);
+            }
+        }
+        let name = match value(body, "name").map(|name| self.text(name, 0)) {
+            Some(Ok(name)) => match TableName::new(known(&name, &self.found.params)) {
+                Ok(_) => Some(name),
+                Err(error) => {
+                    notes.push(format!("{label}: the name {error}: write what the store calls the table"));
+                    None
+                }
+            },
+            Some(Err(why)) => {
+                notes.push(format!("{label}: the name is made of {why}: write what the store calls the table"));
+                None
+            }
+            None => {
+                notes.push(format!("{label} has no name: write what the store calls the table"));
+                None
+            }
+        };
+        let kinds: BTreeMap<String, KeyType> = body
+            .get_blocks("attribute")
+            .filter_map(|block| {
+                let kind = match self.plain(&block.body, "type")?.as_str() {
+                    "N" => KeyType::N,
+                    "B" => KeyType::B,
+                    _ => KeyType::S,
+                };
+                Some((self.plain(&block.body, "name")?, kind))
+            })
+            .collect();
+        let on_demand = self.plain(body, "billing_mode").as_deref() == Some("PAY_PER_REQUEST");
+        let billing = match self.units(body) {
+            _ if on_demand => Billing::OnDemand,
+            Some(units) => Billing::Provisioned(units),
+            None => {
+                notes.push(format!("{label}: its units are not said here: 5 / 5 stand for them"));
+                Billing::Provisioned(Throughput { read: 5, write: 5 })
+            }
+        };
+        let mut indexes = Vec::new();
+        for (kind, blocks) in [(IndexKind::Global, "global_secondary_index"), (IndexKind::Local, "local_secondary_index")] {
+            for block in body.get_blocks(blocks) {
+                indexes.extend(self.index(kind, &block.body, body, &kinds, billing, &label, &mut notes));
+            }
+        }
+        let block = |name: &'static str| body.get_blocks(name).next().map(|block| &block.body);
+        let enabled = |reader: &Self, name: &'static str| block(name).filter(|inner| reader.truth(inner, "enabled") == Some(true));
+        let prevented = block("lifecycle").is_some_and(|inner| self.truth(inner, "prevent_destroy") == Some(true));
+        let protected = self.truth(body, "deletion_protection_enabled") == Some(true);
+        if prevented != protected {
+            let (is, is_not) = if protected { ("deletion", "`prevent_destroy`") } else { ("`prevent_destroy`", "deletion") };
+            notes.push(format!("{label} is protected from {is} and not by {is_not}: for the language it is both"));
+        }
+        let recovery = enabled(self, "point_in_time_recovery");
+        let recovery_days = recovery.map(|inner| {
+            let days = self.plain(inner, "recovery_period_in_days");
+            days.and_then(|days| days.parse().ok()).unwrap_or(35)
+        });
+        let ttl = block("ttl").filter(|inner| self.truth(inner, "enabled") != Some(false));
+        let ttl_attribute = ttl.and_then(|inner| self.plain(inner, "attribute_name")).filter(|name| !name.is_empty());
+        let encryption = enabled(self, "server_side_encryption")
+            .map(|inner| Encryption { kms_key: self.kms_key(inner, &label, &mut notes) });
+        let streams = self.truth(body, "stream_enabled") != Some(false);
+        FoundTable {
+            name: name.unwrap_or_else(|| ParamText::text(&format!("{label}-table"))),
+            region: self.plain(body, "region"),
+            key: self.key(body, &kinds),
+            indexes,
+            ttl_attribute,
+            billing,
+            pitr_days: recovery_days,
+            encryption,
+            retain: protected || prevented,
+            class: match self.plain(body, "table_class").as_deref() {
+                Some("STANDARD_INFREQUENT_ACCESS") => TableClass::StandardInfrequentAccess,
+                _ => TableClass::Standard,
+            },
+            stream: stream_view(self.plain(body, "stream_view_type").filter(|_| streams).as_deref()),
+            tags: self.tags(body, &label, &mut notes),
+            label,
+            notes,
+            items: Vec::new(),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an index needs its table's words, types and units")]
+    fn index(
+        &mut self,
+        kind: IndexKind,
+        body: &'a Body,
+        table: &'a Body,
+        kinds: &BTreeMap<String, KeyType>,
+        billing: Billing,
+        label: &str,
+        notes: &mut Vec<String>,
+    ) -> Option<IndexDefinition> {
+        let name = self.plain(body, "name").and_then(|name| IndexName::new(name).ok());
+        let Some(name) = name else {
+            notes.push(format!("{label}: an index whose name cannot be read is left out"));
+            return None;
+        };
+        let mut key = self.key(body, kinds);
+        if kind == IndexKind::Local {
+            key.partition = self.key(table, kinds).partition;
+        }
+        let throughput = match billing {
+            Billing::OnDemand => Throughput::default(),
+            Billing::Provisioned(table) => self.units(body).unwrap_or(table),
+        };
+        let projection = match self.plain(body, "projection_type").as_deref() {
+            Some("KEYS_ONLY") => Projection::KeysOnly,
+            Some("INCLUDE") => {
+                let names = value(body, "non_key_attributes").and_then(Expression::as_array);
+                let names = names.into_iter().flat_map(hcl_edit::expr::Array::iter);
+                Projection::Include(names.filter_map(|name| self.known_text(name)).collect())
+            }
+            _ => Projection::All,
+        };
+        Some(IndexDefinition { name, kind, key, projection, throughput, on_demand_limits: None })
+    }
+
+    /// `hash_key` and `range_key`, or a block for each attribute.
+    fn key(&mut self, body: &'a Body, kinds: &BTreeMap<String, KeyType>) -> KeySchema {
+        let mut key = KeySchema { partition: Vec::new(), sort: Vec::new() };
+        let attribute = |name: String| {
+            let kind = kinds.get(&name).copied().unwrap_or(KeyType::S);
+            KeyAttribute { name, kind }
+        };
+        key.partition.extend(self.plain(body, "hash_key").map(attribute));
+        key.sort.extend(self.plain(body, "range_key").map(attribute));
+        for block in body.get_blocks("key_schema") {
+            let Some(name) = self.plain(&block.body, "attribute_name") else { continue };
+            let range = self.plain(&block.body, "key_type").as_deref() == Some("RANGE");
+            if range { key.sort.push(attribute(name)) } else { key.partition.push(attribute(name)) }
+        }
+        key
+    }
+
+    fn kms_key(&mut self, body: &'a Body, label: &str, notes: &mut Vec<String>) -> Option<String> {
+        let written = value(body, "kms_key_arn")?;
+        Some(self.known_text(written).unwrap_or_else(|| {
+            let source = source(written);
+            notes.push(format!("{label}: its key is `{source}`: write the key's ARN"));
+            source
+        }))
+    }
+
+    fn tags(&mut self, body: &'a Body, label: &str, notes: &mut Vec<String>) -> Vec<(String, ParamText)> {
+        let mut tags: Vec<(String, ParamText)> = Vec::new();
+        for (name, written) in value(body, "tags").map(|tags| self.entries(tags, label, notes, 0)).unwrap_or_default() {
+            match self.text(written, 0) {
+                Ok(text) => {
+                    tags.retain(|(known, _)| *known != name);
+                    tags.push((name, text));
+                }
+                Err(why) => notes.push(format!("{label}: the tag `{name}` is made of {why}")),
+            }
+        }
+        tags
+    }
+
+    /// The entries of an object, of a local that is one, or of several that are merged.
+    fn entries(
+        &self,
+        written: &'a Expression,
+        label: &str,
+        notes: &mut Vec<String>,
+        depth: usize,
+    ) -> Vec<(String, &'a Expression)> {
+        let mut unknown = |written: &Expression| {
+            notes.push(format!("{label}: tags of `{}`, which only Terraform can work out", source(written)));
+            Vec::new()
+        };
+        match written {
+            Expression::Object(object) => object
+                .iter()
+                .filter_map(|(key, value)| {
+                    let key = match key {
+                        ObjectKey::Ident(name) => name.as_str().to_owned(),
+                        ObjectKey::Expression(name) => name.as_str()?.to_owned(),
+                    };
+                    Some((key, value.expr()))
+                })
+                .collect(),
+            Expression::FuncCall(call) if depth < DEPTH_MAX && call.name.name.as_str() == "merge" => {
+                let mut all = Vec::new();
+                for argument in call.args.iter() {
+                    all.extend(self.entries(argument, label, notes, depth + 1));
+                }
+                all
+            }
+            other => match self.local(other) {
+                Some(local) if depth < DEPTH_MAX => self.entries(local, label, notes, depth + 1),
+                _ => unknown(other),
+            },
+        }
+    }
+
+    fn local(&self, written: &Expression) -> Option<&'a Expression> {
+        match path(written)?.as_slice() {
+            ["local", name] => self.locals.get(*name).copied(),
+            _ => None,
+        }
+    }
+
+    /// A text, with variables as params. `Err` names what only Terraform can work out.
+    fn text(&mut self, written: &Expression, depth: usize) -> Result<ParamText, String> {
+        let unknown = || format!("`{}`", source(written));
+        if depth > DEPTH_MAX {
+            return Err(unknown());
+        }
+        match written {
+            Expression::String(text) => Ok(ParamText::text(text)),
+            Expression::Number(number) => Ok(ParamText::text(&number.value().to_string())),
+            Expression::Bool(value) => Ok(ParamText::text(&value.to_string())),
+            Expression::Parenthesis(inner) => self.text(inner.inner(), depth + 1),
+            Expression::StringTemplate(template) => {
+                let mut text = ParamText(Vec::new());
+                for element in template.iter() {
+                    match element {
+                        Element::Literal(literal) => text.0.push(ParamPart::Text(literal.to_string())),
+                        Element::Interpolation(inner) => text.0.extend(self.text(&inner.expr, depth + 1)?.0),
+                        Element::Directive(_) => return Err(unknown()),
+                    }
+                }
+                Ok(text)
+            }
+            Expression::Conditional(choice) => {
+                let holds = self.holds(&choice.cond_expr).ok_or_else(unknown)?;
+                self.text(if holds { &choice.true_expr } else { &choice.false_expr }, depth + 1)
+            }
+            _ => match path(written).as_deref() {
+                Some(["var", name]) => {
+                    let default = self.default(name);
+                    let default = default.or_else(|| self.variables.get(*name)?.is_none().then(|| (*name).to_owned()));
+                    // A variable that no file declares is one that somebody gives.
+                    let default = match self.variables.contains_key(*name) {
+                        true => default.ok_or_else(unknown)?,
+                        false => (*name).to_owned(),
+                    };
+                    let name = names::word(name);
+                    param(&mut self.found.params, &name, &default);
+                    Ok(ParamText(vec![ParamPart::Param(name)]))
+                }
+                Some(["terraform", "workspace"]) => {
+                    param(&mut self.found.params, "workspace", "default");
+                    Ok(ParamText(vec![ParamPart::Param("workspace".to_owned())]))
+                }
+                _ => match self.local(written) {
+                    Some(local) => self.text(local, depth + 1),
+                    None => Err(unknown()),
+                },
+            },
+        }
+    }
+
+    /// The text with the variables' defaults.
+    fn known_text(&mut self, written: &Expression) -> Option<String> {
+        let params = self.found.params.len();
+        let text = self.text(written, 0).ok().map(|text| known(&text, &self.found.params));
+        self.found.params.truncate(params);
+        text
+    }
+
+    fn plain(&mut self, body: &'a Body, name: &str) -> Option<String> {
+        self.known_text(value(body, name)?)
+    }
+
+    fn units(&mut self, body: &'a Body) -> Option<Throughput> {
+        let number = |text: Option<String>| text?.parse().ok();
+        let (read, write) = (self.plain(body, "read_capacity"), self.plain(body, "write_capacity"));
+        Some(Throughput { read: number(read)?, write: number(write)? })
+    }
+
+    fn truth(&self, body: &Body, name: &str) -> Option<bool> {
+        self.holds(value(body, name)?)
+    }
+
+    /// The plain value that a variable has by default.
+    fn default(&self, name: &str) -> Option<String> {
+        match (*self.variables.get(name)?)? {
+            Expression::String(text) => Some(text.to_string()),
+            Expression::Number(number) => Some(number.value().to_string()),
+            Expression::Bool(value) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Whether a condition holds with the variables' defaults.
+    fn holds(&self, condition: &Expression) -> Option<bool> {
+        let plain = |written: &Expression| match written {
+            Expression::String(text) => Some(text.to_string()),
+            Expression::Bool(value) => Some(value.to_string()),
+            Expression::Number(number) => Some(number.value().to_string()),
+            other => match path(other)?.as_slice() {
+                ["var", name] => self.default(name),
+                ["terraform", "workspace"] => Some("default".to_owned()),
+                _ => match self.local(other)? {
+                    Expression::String(text) => Some(text.to_string()),
+                    Expression::Bool(value) => Some(value.to_string()),
+                    _ => None,
+                },
+            },
+        };
+        match condition {
+            Expression::BinaryOp(operation) => {
+                let (left, right) = (plain(&operation.lhs_expr)?, plain(&operation.rhs_expr)?);
+                match operation.operator.value() {
+                    BinaryOperator::Eq => Some(left == right),
+                    BinaryOperator::NotEq => Some(left != right),
+                    _ => None,
+                }
+            }
+            Expression::Parenthesis(inner) => self.holds(inner.inner()),
+            other => plain(other)?.parse().ok(),
+        }
+    }
+}
+
+fn label(block: &Block, at: usize) -> Option<&str> {
+    block.labels.get(at).map(hcl_edit::structure::BlockLabel::as_str)
+}
+
+fn value<'a>(body: &'a Body, name: &str) -> Option<&'a Expression> {
+    body.get_attribute(name).map(|attribute| &attribute.value).filter(|value| !value.is_null())
+}
+
+/// `["var", "stage"]` of `var.stage`.
+fn path(written: &Expression) -> Option<Vec<&str>> {
+    let Expression::Traversal(traversal) = written else { return None };
+    let Expression::Variable(first) = &traversal.expr else { return None };
+    let rest = traversal.operators.iter().map(|operator| match operator.value() {
+        TraversalOperator::GetAttr(name) => Some(name.as_str()),
+        _ => None,
+    });
+    std::iter::once(Some(first.as_str())).chain(rest).collect()
+}
+
+/// An expression as it was written.
+fn source(written: &Expression) -> String {
+    written.to_string().trim().to_owned()
+}

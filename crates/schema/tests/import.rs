@@ -1,0 +1,409 @@
+//! What is imported is what was there: tables, keys, indexes and settings exactly, entities as far as keys and values
+//! tell.
+
+use std::path::Path;
+
+use larder_model::{
+    AttributeValue, Billing, IndexDefinition, IndexKind, IndexName, Item, KeyAttribute, KeySchema, KeyType,
+    Projection, TableDefinition, TableName, Throughput,
+};
+use larder_schema::import::{self, Found, FoundTable, Imported};
+use larder_schema::{Environment, Loaded, NoFiles, Sampler, Schema, TableSetup, emit, format};
+use proptest::prelude::*;
+
+const SYSTEMS: [&str; 5] = ["keiba", "lunch", "shops", "tdnet", "weather"];
+const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_768_471_200, 0);
+
+use larder_schema::jiff;
+
+fn loaded(system: &str) -> Loaded {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{system}.larder"));
+    let text = std::fs::read_to_string(path).expect("the five systems are in schemas/");
+    Schema::load(&format!("{system}.larder"), &text, &mut NoFiles, &Environment::new())
+}
+
+/// The schema of an import, which has no errors and is laid out.
+fn sound(imported: &Imported) -> Schema {
+    let loaded = Schema::load("imported.larder", &imported.text, &mut NoFiles, &Environment::new());
+    let errors: Vec<_> = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).collect();
+    assert!(errors.is_empty(), "{errors:?}\n{}", imported.text);
+    assert_eq!(format(&imported.text), imported.text);
+    loaded.schema.expect("it has no errors")
+}
+
+/// The tables by name. The order of attributes means nothing.
+fn setups(schema: &Schema) -> Vec<TableSetup> {
+    let mut setups = schema.tables(&Environment::new()).expect("names fit");
+    for setup in &mut setups {
+        setup.definition.attributes.sort_by(|a, b| a.0.cmp(&b.0));
+    }
+    setups.sort_by(|a, b| a.table.cmp(&b.table));
+    setups
+}
+
+/// Sampled records of an entity as they are stored, TTL and state included.
+fn items(schema: &Schema, entity: &str, count: usize) -> Vec<Item> {
+    let (table, entity) = schema.entity(entity).expect("it is declared");
+    let mut sampler = Sampler::new(schema, &entity.name, 1).expect("it is declared");
+    let one = |_| {
+        let mut fields = sampler.sample().expect("a sample is found");
+        for field in &entity.fields {
+            if let (false, Some(default)) = (fields.contains_key(&field.name), &field.checks.default) {
+                fields.insert(field.name.clone(), default.clone());
+            }
+        }
+        entity.compute(&mut fields, NOW, true);
+        let mut item = schema.write_item(table, entity, &fields).expect("it can be written");
+        for lifecycle in &entity.lifecycles {
+            let state = lifecycle.states[0].template.build(&fields).expect("a first state needs nothing");
+            item.insert(lifecycle.attribute.clone(), AttributeValue::S(state));
+        }
+        if let (Some(ttl), Some(larder_schema::schema::Ttl::After { millis })) = (&table.ttl, &entity.ttl) {
+            item.insert(ttl.attribute.clone(), AttributeValue::from(NOW.as_second() + millis / 1000));
+        }
+        item
+    };
+    (0..count).map(one).collect()
+}
+
+/// All that is told of a system's tables and items, as a store would tell it.
+fn deployed(schema: &Schema, count: usize) -> Found {
+    let setups = schema.tables(&Environment::new()).expect("names fit");
+    let tables = schema.tables.iter().zip(setups).map(|(table, setup)| {
+        let items = table.entities.iter().flat_map(|entity| items(schema, &entity.name, count)).collect();
+        let pitr = setup.pitr.map(|pitr| pitr.days);
+        let mut definition = setup.definition;
+        definition.tags.insert("larder:table".to_owned(), table.name.clone());
+        FoundTable::deployed(&definition, setup.ttl_attribute, pitr, items)
+    });
+    Found { system: Some(schema.system.clone()), tables: tables.collect(), ..Found::default() }
+}
+
+/// Every item is one of an entity, reads without a fault, and makes the same key again.
+fn check_items(schema: &Schema, found: &Found) {
+    for (table, found) in schema.tables.iter().zip(&found.tables) {
+        for item in &found.items {
+            let entity = schema.entity_of(table, item);
+            let entity = entity.unwrap_or_else(|| panic!("no entity of {} for {item:?}", table.name));
+            let fields = schema.read_item(table, entity, item).expect("it can be read");
+            assert_eq!(schema.violations(entity, &fields), [], "{item:?}");
+            let again = schema.write_item(table, entity, &fields).expect("it can be written");
+            for key in std::iter::once(&table.partition).chain(&table.sort) {
+                assert_eq!(again.get(&key.attribute), item.get(&key.attribute));
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_and_items_of_the_five_systems_come_back() {
+    for system in SYSTEMS {
+        let original = loaded(system).schema.expect("it has no errors");
+        let found = deployed(&original, 60);
+        let imported = import::write(&found, "a store");
+        let schema = sound(&imported);
+        let mut wanted = setups(&original);
+        // A store that is no region's does not say one.
+        wanted.iter_mut().for_each(|setup| setup.region = None);
+        assert_eq!(setups(&schema), wanted, "{}", imported.text);
+        check_items(&schema, &found);
+        insta::assert_snapshot!(format!("import_{system}"), imported.text);
+    }
+}
+
+#[test]
+fn one_item_is_enough() {
+    for system in SYSTEMS {
+        let original = loaded(system).schema.expect("it has no errors");
+        let found = deployed(&original, 1);
+        check_items(&sound(&import::write(&found, "a store")), &found);
+    }
+}
+
+#[test]
+fn exports_of_the_five_systems_come_back() {
+    for system in SYSTEMS {
+        let original = loaded(system);
+        let schema = original.schema.as_ref().expect("it has no errors");
+        let stacks = emit::cloudformation(schema, &original.files, &Environment::new()).expect("names fit");
+        let template = serde_json::to_string_pretty(&stacks[0].template).expect("JSON can be written");
+        let mut found = import::cloudformation(&template).expect("it is a template");
+        let imported = import::write(&found, "a template");
+        assert_eq!(setups(&sound(&imported)), setups(schema), "{}", imported.text);
+        assert_eq!(imported.notes, Vec::<String>::new());
+        assert_eq!(imported.system, system);
+
+        let hcl = emit::terraform(schema, &original.files, &Environment::new()).expect("names fit");
+        found = import::terraform(&[("main.tf", &hcl)]).expect("it is HCL");
+        let imported = import::write(&found, "main.tf");
+        assert_eq!(setups(&sound(&imported)), setups(schema), "{}", imported.text);
+        assert_eq!(imported.notes, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn params_stay_open() {
+    let hcl = include_str!("import/weather.tf");
+    let imported = import::write(&import::terraform(&[("weather.tf", hcl)]).expect("it is HCL"), "weather.tf");
+    let schema = sound(&imported);
+    let environment = Environment::from([("IMPORTED_ENVIRONMENT".to_owned(), "prod".to_owned())]);
+    let setup = &schema.tables(&environment).expect("names fit")[0];
+    assert_eq!(setup.definition.name.as_str(), "weather-forecast-cache-prod");
+    assert_eq!(setup.definition.tags["Environment"], "prod");
+    insta::assert_snapshot!("import_weather_terraform", imported.text);
+}
+
+#[test]
+fn a_template_written_by_hand() {
+    let template = include_str!("import/orders.yaml");
+    let imported = import::write(&import::cloudformation(template).expect("it is a template"), "orders.yaml");
+    sound(&imported);
+    insta::assert_snapshot!("import_orders_yaml", imported.text);
+    insta::assert_snapshot!("import_orders_notes", imported.notes.join("\n"));
+}
+
+#[test]
+fn terraform_written_by_hand() {
+    let main = include_str!("import/main.tf");
+    let variables = "variable \"env\" {\n  default = \"test\"\n}\nlocals {\n  tags = { Team = \"web\", Env = var.env }\n}\n";
+    let files = [("main.tf", main), ("variables.tf", variables)];
+    let imported = import::write(&import::terraform(&files).expect("it is HCL"), "main.tf");
+    sound(&imported);
+    insta::assert_snapshot!("import_main_terraform", imported.text);
+    insta::assert_snapshot!("import_main_notes", imported.notes.join("\n"));
+}
+
+#[test]
+fn what_is_no_template_is_named() {
+    for (text, why) in [
+        ("{", "EOF"),
+        ("{}", "no `Resources`"),
+        ("a: [", "while parsing"),
+        ("- x", "no `Resources`"),
+        ("", "empty"),
+    ] {
+        let error = import::cloudformation(text).expect_err("it is none");
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let error = import::terraform(&[("main.tf", "resource {{")]).expect_err("it is none");
+    assert!(error.starts_with("main.tf is no HCL"), "{error}");
+}
+
+fn attribute(name: &str, kind: KeyType) -> KeyAttribute {
+    KeyAttribute { name: name.to_owned(), kind }
+}
+
+/// A table with one index on `status`, and these items.
+fn table(key: &[(&str, KeyType)], items: Vec<Item>) -> FoundTable {
+    let mut parts = key.iter().map(|(name, kind)| attribute(name, *kind));
+    let key = KeySchema { partition: parts.next().into_iter().collect(), sort: parts.collect() };
+    let status = attribute("status", KeyType::S);
+    let definition = TableDefinition {
+        name: TableName::new("odd.table-1").expect("it is a name"),
+        attributes: key.attributes().chain([&status]).map(|part| (part.name.clone(), part.kind)).collect(),
+        indexes: vec![IndexDefinition {
+            name: IndexName::new("status-index").expect("it is a name"),
+            kind: IndexKind::Global,
+            key: KeySchema { partition: vec![status], sort: Vec::new() },
+            projection: Projection::Include(vec!["note".to_owned()]),
+            throughput: Throughput::default(),
+            on_demand_limits: None,
+        }],
+        key,
+        billing: Billing::OnDemand,
+        on_demand_limits: None,
+        stream: None,
+        encryption: None,
+        class: None,
+        deletion_protection: false,
+        tags: [("cost-center".to_owned(), "7".to_owned()), ("Team".to_owned(), "{web}".to_owned())].into(),
+    };
+    FoundTable::deployed(&definition, Some("ttl".to_owned()), None, items)
+}
+
+fn item<const N: usize>(attributes: [(&str, AttributeValue); N]) -> Item {
+    let mut item = Item::new();
+    for (name, value) in attributes {
+        item.insert(name, value);
+    }
+    item
+}
+
+fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+/// Imports a table alone, and checks what must hold of any.
+fn alone(table: FoundTable) -> Imported {
+    let found = Found { tables: vec![table], ..Found::default() };
+    let imported = import::write(&found, "a test");
+    let schema = sound(&imported);
+    assert_eq!(import::write(&found, "a test"), imported, "the same each time");
+    if !schema.tables.is_empty() {
+        check_items(&schema, &found);
+        let setup = &setups(&schema)[0];
+        assert_eq!(setup.definition.key, found.tables[0].key);
+        assert_eq!(setup.definition.indexes, found.tables[0].indexes);
+    }
+    imported
+}
+
+#[test]
+fn an_empty_table_is_a_schema() {
+    let imported = alone(table(&[("id", KeyType::S)], Vec::new()));
+    insta::assert_snapshot!("import_empty", imported.text);
+    for kind in [KeyType::N, KeyType::B] {
+        alone(table(&[("id", kind), ("at", KeyType::N)], Vec::new()));
+    }
+}
+
+#[test]
+fn keys_of_numbers_and_bytes_are_fields() {
+    let number = |text: &str| AttributeValue::N(text.parse().expect("it is a number"));
+    alone(table(&[("id", KeyType::N)], vec![item([("id", number("1"))]), item([("id", number("-2.5"))])]));
+    let bytes = |bytes: &[u8]| AttributeValue::B(bytes.to_vec());
+    alone(table(&[("id", KeyType::B), ("n", KeyType::N)], vec![item([("id", bytes(b"\xff")), ("n", number("1e30"))])]));
+}
+
+#[test]
+fn attributes_of_any_type_and_name_are_kept() {
+    let odd = [
+        item([
+            ("id", s("a")),
+            ("mixed", s("text")),
+            ("set", AttributeValue::Ss(["x".to_owned()].into())),
+            ("with-dash", s("")),
+            ("with_dash", AttributeValue::Null),
+            ("9lives", AttributeValue::Bool(true)),
+            ("日本", s("{brace} \"quote\" \\")),
+            ("status", s("new")),
+            ("password", s("x")),
+            ("ttl", s("never")),
+            ("larder_version", AttributeValue::from(3)),
+        ]),
+        item([("id", s("b")), ("mixed", AttributeValue::from(5)), ("new\nline", s("\n"))]),
+    ];
+    let imported = alone(table(&[("id", KeyType::S)], odd.to_vec()));
+    insta::assert_snapshot!("import_odd", imported.text);
+}
+
+#[test]
+fn words_of_the_language_are_names_too() {
+    let words = [
+        "key", "ttl2", "input", "let", "index", "entity", "lifecycle", "mode", "writes", "label", "type", "system",
+        "match", "in", "default", "as", "from", "project", "hot", "all", "keys", "name", "table", "state", "on",
+        "true", "false", "now", "not", "and", "or", "collection", "checks", "scan", "log", "secret", "valid",
+    ];
+    let mut one = item([("id", s("a"))]);
+    let mut nested = Item::new();
+    for word in words {
+        one.insert(word, s("x"));
+        nested.insert(word, s("x"));
+    }
+    one.insert("nested", AttributeValue::M(nested));
+    alone(table(&[("id", KeyType::S)], vec![one]));
+    for word in words {
+        alone(table(&[(word, KeyType::S), ("sk", KeyType::S)], vec![item([(word, s("X#1")), ("sk", s("Y#2"))])]));
+    }
+}
+
+#[test]
+fn a_key_that_the_language_cannot_say_is_told() {
+    let imported = alone(table(&[("user-id", KeyType::S)], Vec::new()));
+    assert!(imported.notes.iter().any(|note| note.contains("`user-id`")), "{:?}", imported.notes);
+    assert!(imported.text.contains("`user-id`"));
+}
+
+#[test]
+fn keys_that_cannot_be_told_apart_are_one_entity() {
+    let keys = [("USER#1", "PROFILE"), ("USER#1", "ORDER#7"), ("USER#1", "anything"), ("free", "text"), ("#", "|")];
+    let items = keys.map(|(pk, sk)| item([("pk", s(pk)), ("sk", s(sk))]));
+    let imported = alone(table(&[("pk", KeyType::S), ("sk", KeyType::S)], items.to_vec()));
+    assert_eq!(imported.text.matches("entity ").count(), 1, "{}", imported.text);
+}
+
+#[test]
+fn keys_of_one_table_design_are_told_apart() {
+    let keys = [
+        ("USER#u1", "PROFILE"), ("USER#u1", "ORDER#2026-01-15#0007"), ("USER#u2", "PROFILE"),
+        ("USER#u2", "ORDER#2026-01-16#0008"), ("PRODUCT#p1", "META"), ("PRODUCT#p1", "REVIEW#u1#5"),
+        ("PRODUCT#p2", "REVIEW#u2#4"),
+    ];
+    let items = keys.map(|(pk, sk)| item([("pk", s(pk)), ("sk", s(sk))]));
+    let imported = alone(table(&[("pk", KeyType::S), ("sk", KeyType::S)], items.to_vec()));
+    insta::assert_snapshot!("import_one_table", imported.text);
+}
+
+fn key_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[A-C]{1,2}#[a-z0-9-]{0,6}",
+        "[A-B]#[0-9]{4}#[a-z]{1,3}",
+        "[a-c]-[0-9]{4}-0[1-9]",
+        "w_-?[0-9]{1,2}\\.[0-9]{4}_17[0-9]{8}",
+        "2026-0[1-9]-1[0-9]",
+        "(META|LIST)",
+        "\\PC{1,8}",
+    ]
+}
+
+fn value() -> impl Strategy<Value = AttributeValue> {
+    let leaf = prop_oneof![
+        "\\PC{0,6}".prop_map(AttributeValue::S),
+        key_text().prop_map(AttributeValue::S),
+        any::<i64>().prop_map(AttributeValue::from),
+        (1_700_000_000i64..1_800_000_000).prop_map(AttributeValue::from),
+        any::<bool>().prop_map(AttributeValue::Bool),
+        Just(AttributeValue::Null),
+        prop::collection::vec(any::<u8>(), 0..3).prop_map(AttributeValue::B),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(AttributeValue::L),
+            prop::collection::btree_map("[a-z_ -]{0,4}", inner, 0..4).prop_map(|map| {
+                AttributeValue::M(map.into_iter().fold(Item::new(), |mut item, (name, value)| {
+                    item.insert(name, value);
+                    item
+                }))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_in_a_table_gives_a_schema_that_holds_it(
+        rows in prop::collection::vec(
+            (key_text(), key_text(), prop::collection::btree_map("[a-d]|ttl|[A-B] [é]", value(), 0..5)),
+            0..12,
+        )
+    ) {
+        let items = rows.into_iter().map(|(pk, sk, attributes)| {
+            let mut item = item([("pk", s(&pk)), ("sk", s(&sk))]);
+            for (name, value) in attributes {
+                item.insert(name, value);
+            }
+            item
+        });
+        alone(table(&[("pk", KeyType::S), ("sk", KeyType::S)], items.collect()));
+    }
+
+    #[test]
+    fn no_file_makes_an_import_fail_but_with_words(text in "\\PC{0,60}|[a-zA-Z:!{}\\[\\]\n \"'*&-]{0,80}") {
+        if let Ok(found) = import::cloudformation(&text) {
+            sound(&import::write(&found, "x"));
+        }
+        let resource = format!("Resources:\n  T:\n    Type: AWS::DynamoDB::Table\n    Properties: {{TableName: !Sub '{text}', KeySchema: [{{AttributeName: a, KeyType: HASH}}]}}\n");
+        if let Ok(found) = import::cloudformation(&resource) {
+            sound(&import::write(&found, "x"));
+        }
+        if let Ok(found) = import::terraform(&[("x.tf", &text)]) {
+            sound(&import::write(&found, "x"));
+        }
+        let resource = format!("resource \"aws_dynamodb_table\" \"t\" {{\n  name = \"{text}\"\n  hash_key = \"a\"\n}}\n");
+        if let Ok(found) = import::terraform(&[("x.tf", &resource)]) {
+            sound(&import::write(&found, "x"));
+        }
+    }
+}
