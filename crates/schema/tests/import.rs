@@ -144,7 +144,8 @@ fn exports_of_the_five_systems_come_back() {
 #[test]
 fn params_stay_open() {
     let hcl = include_str!("import/weather.tf");
-    let imported = import::write(&import::terraform(&[("weather.tf", hcl)]).expect("it is HCL"), "weather.tf");
+    let imported =
+        import::write(&import::terraform(&[("weather.tf", hcl)]).expect("it is HCL"), "weather.tf");
     let schema = sound(&imported);
     let environment = Environment::from([("IMPORTED_ENVIRONMENT".to_owned(), "prod".to_owned())]);
     let setup = &schema.tables(&environment).expect("names fit")[0];
@@ -262,7 +263,10 @@ fn keys_of_numbers_and_bytes_are_fields() {
     let number = |text: &str| AttributeValue::N(text.parse().expect("it is a number"));
     alone(table(&[("id", KeyType::N)], vec![item([("id", number("1"))]), item([("id", number("-2.5"))])]));
     let bytes = |bytes: &[u8]| AttributeValue::B(bytes.to_vec());
-    alone(table(&[("id", KeyType::B), ("n", KeyType::N)], vec![item([("id", bytes(b"\xff")), ("n", number("1e30"))])]));
+    alone(table(
+        &[("id", KeyType::B), ("n", KeyType::N)],
+        vec![item([("id", bytes(b"\xff")), ("n", number("1e30"))])],
+    ));
 }
 
 #[test]
@@ -290,9 +294,43 @@ fn attributes_of_any_type_and_name_are_kept() {
 #[test]
 fn words_of_the_language_are_names_too() {
     let words = [
-        "key", "ttl2", "input", "let", "index", "entity", "lifecycle", "mode", "writes", "label", "type", "system",
-        "match", "in", "default", "as", "from", "project", "hot", "all", "keys", "name", "table", "state", "on",
-        "true", "false", "now", "not", "and", "or", "collection", "checks", "scan", "log", "secret", "valid",
+        "key",
+        "ttl2",
+        "input",
+        "let",
+        "index",
+        "entity",
+        "lifecycle",
+        "mode",
+        "writes",
+        "label",
+        "type",
+        "system",
+        "match",
+        "in",
+        "default",
+        "as",
+        "from",
+        "project",
+        "hot",
+        "all",
+        "keys",
+        "name",
+        "table",
+        "state",
+        "on",
+        "true",
+        "false",
+        "now",
+        "not",
+        "and",
+        "or",
+        "collection",
+        "checks",
+        "scan",
+        "log",
+        "secret",
+        "valid",
     ];
     let mut one = item([("id", s("a"))]);
     let mut nested = Item::new();
@@ -303,7 +341,10 @@ fn words_of_the_language_are_names_too() {
     one.insert("nested", AttributeValue::M(nested));
     alone(table(&[("id", KeyType::S)], vec![one]));
     for word in words {
-        alone(table(&[(word, KeyType::S), ("sk", KeyType::S)], vec![item([(word, s("X#1")), ("sk", s("Y#2"))])]));
+        alone(table(
+            &[(word, KeyType::S), ("sk", KeyType::S)],
+            vec![item([(word, s("X#1")), ("sk", s("Y#2"))])],
+        ));
     }
 }
 
@@ -316,7 +357,8 @@ fn a_key_that_the_language_cannot_say_is_told() {
 
 #[test]
 fn keys_that_cannot_be_told_apart_are_one_entity() {
-    let keys = [("USER#1", "PROFILE"), ("USER#1", "ORDER#7"), ("USER#1", "anything"), ("free", "text"), ("#", "|")];
+    let keys =
+        [("USER#1", "PROFILE"), ("USER#1", "ORDER#7"), ("USER#1", "anything"), ("free", "text"), ("#", "|")];
     let items = keys.map(|(pk, sk)| item([("pk", s(pk)), ("sk", s(sk))]));
     let imported = alone(table(&[("pk", KeyType::S), ("sk", KeyType::S)], items.to_vec()));
     assert_eq!(imported.text.matches("entity ").count(), 1, "{}", imported.text);
@@ -325,8 +367,12 @@ fn keys_that_cannot_be_told_apart_are_one_entity() {
 #[test]
 fn keys_of_one_table_design_are_told_apart() {
     let keys = [
-        ("USER#u1", "PROFILE"), ("USER#u1", "ORDER#2026-01-15#0007"), ("USER#u2", "PROFILE"),
-        ("USER#u2", "ORDER#2026-01-16#0008"), ("PRODUCT#p1", "META"), ("PRODUCT#p1", "REVIEW#u1#5"),
+        ("USER#u1", "PROFILE"),
+        ("USER#u1", "ORDER#2026-01-15#0007"),
+        ("USER#u2", "PROFILE"),
+        ("USER#u2", "ORDER#2026-01-16#0008"),
+        ("PRODUCT#p1", "META"),
+        ("PRODUCT#p1", "REVIEW#u1#5"),
         ("PRODUCT#p2", "REVIEW#u2#4"),
     ];
     let items = keys.map(|(pk, sk)| item([("pk", s(pk)), ("sk", s(sk))]));

@@ -64,7 +64,10 @@ impl Import {
         } else if files.len() < self.from.len() {
             return Err("name tables or files, not both: a schema is made from one of them".to_owned());
         } else {
-            (described(&files)?, project::listed(&files.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>()))
+            (
+                described(&files)?,
+                project::listed(&files.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>()),
+            )
         };
         if found.tables.is_empty() {
             return Err(format!("there are no tables in {origin}: nothing was written"));
@@ -86,14 +89,19 @@ impl Import {
         if self.json {
             let file = self.out.as_ref().map(|path| path.display().to_string());
             let Imported { system, text, notes } = imported;
-            return terminal::print(&format!("{}\n", json!({"system": system, "file": file, "schema": text, "notes": notes})));
+            return terminal::print(&format!(
+                "{}\n",
+                json!({"system": system, "file": file, "schema": text, "notes": notes})
+            ));
         }
         match &self.out {
             None => terminal::print(&imported.text)?,
             Some(path) => {
                 let tables = terminal::count(tables, "table");
                 let path = path.display();
-                terminal::print(&format!("wrote {path}: {tables}\n\nRead it through. Then:\n  larder check {path}\n  larder plan {path}\n"))?;
+                terminal::print(&format!(
+                    "wrote {path}: {tables}\n\nRead it through. Then:\n  larder check {path}\n  larder plan {path}\n"
+                ))?;
             }
         }
         for note in &imported.notes {
@@ -109,7 +117,9 @@ impl Import {
         let all = store.list_tables().await.map_err(wrong)?;
         let tables = match self.from.is_empty() {
             true => all,
-            false => self.from.iter().map(|name| named(name, &all, &store.place())).collect::<Result<_, _>>()?,
+            false => {
+                self.from.iter().map(|name| named(name, &all, &store.place())).collect::<Result<_, _>>()?
+            }
         };
         let bounded = self.bounded(&store, &tables).await?;
         let mut found = Found::default();
@@ -122,7 +132,12 @@ impl Import {
             if !systems.contains(&system) {
                 systems.push(system);
             }
-            found.tables.push(FoundTable::deployed(definition, deployed.ttl_attribute, deployed.pitr_days, items));
+            found.tables.push(FoundTable::deployed(
+                definition,
+                deployed.ttl_attribute,
+                deployed.pitr_days,
+                items,
+            ));
         }
         match systems.as_slice() {
             [] => {}
@@ -144,7 +159,8 @@ impl Import {
         }
         let mut bytes = 0;
         for table in tables {
-            let size = census::size(store, table).await.map_err(|error| told(&self.place.store, &error.into()))?;
+            let size =
+                census::size(store, table).await.map_err(|error| told(&self.place.store, &error.into()))?;
             let sampled = size.map_or(0, |size| {
                 let sample = u64::try_from(self.sample).unwrap_or(u64::MAX);
                 if size.items > sample { size.bytes / size.items * sample } else { size.bytes }
@@ -161,7 +177,9 @@ impl Import {
         if scan::confirmed() {
             return Ok(false);
         }
-        eprintln!("only the first 1 MB of each table is read: add --yes for all of it, or a smaller --sample");
+        eprintln!(
+            "only the first 1 MB of each table is read: add --yes for all of it, or a smaller --sample"
+        );
         Ok(true)
     }
 
@@ -237,7 +255,11 @@ fn described(paths: &[&Path]) -> Result<Found, String> {
     if found.system.is_none() {
         // Every directory has a `main.tf`: it is the directory that has a name.
         let first = paths[0].canonicalize().unwrap_or_else(|_| paths[0].to_path_buf());
-        let named = if first.extension().is_some_and(|ending| ending == "tf") { first.parent() } else { Some(first.as_path()) };
+        let named = if first.extension().is_some_and(|ending| ending == "tf") {
+            first.parent()
+        } else {
+            Some(first.as_path())
+        };
         found.system = named.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
     }
     Ok(found)

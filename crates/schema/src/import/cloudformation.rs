@@ -61,7 +61,7 @@ pub fn cloudformation(text: &str) -> Result<Found, String> {
                 reader.found.tables.push(table);
             }
             kind if kind.contains("DynamoDB") || kind == "AWS::Serverless::SimpleTable" => {
-                reader.found.notes.push(format!("{id}, a {kind}"));
+                reader.found.notes.push(format!("{id} ({kind})"));
             }
             _ => {}
         }
@@ -76,9 +76,20 @@ struct Reader<'a> {
 
 /// What is read of a table. Anything else is told.
 const READ: [&str; 14] = [
-    "TableName", "AttributeDefinitions", "KeySchema", "BillingMode", "ProvisionedThroughput",
-    "GlobalSecondaryIndexes", "LocalSecondaryIndexes", "TimeToLiveSpecification", "PointInTimeRecoverySpecification",
-    "SSESpecification", "DeletionProtectionEnabled", "TableClass", "StreamSpecification", "Tags",
+    "TableName",
+    "AttributeDefinitions",
+    "KeySchema",
+    "BillingMode",
+    "ProvisionedThroughput",
+    "GlobalSecondaryIndexes",
+    "LocalSecondaryIndexes",
+    "TimeToLiveSpecification",
+    "PointInTimeRecoverySpecification",
+    "SSESpecification",
+    "DeletionProtectionEnabled",
+    "TableClass",
+    "StreamSpecification",
+    "Tags",
 ];
 
 impl Reader<'_> {
@@ -101,16 +112,22 @@ impl Reader<'_> {
         for name in properties.keys().filter(|name| !READ.contains(&name.as_str())) {
             notes.push(format!("{label}: `{name}` has no word in the language"));
         }
+        let mut told = std::collections::BTreeSet::new();
+        notes.retain(|note| told.insert(note.clone()));
         let properties = Json::Object(properties);
         let name = match &properties["TableName"] {
             Json::Null => {
-                notes.push(format!("{label}: CloudFormation makes the name of {id} up: write what the store calls it"));
+                notes.push(format!(
+                    "{label}: CloudFormation makes the name of {id} up: write what the store calls it"
+                ));
                 None
             }
             written => match self.text(written, 0) {
                 Ok(name) => Some(name),
                 Err(why) => {
-                    notes.push(format!("{label}: the name is made of {why}: write what the store calls the table"));
+                    notes.push(format!(
+                        "{label}: the name is made of {why}: write what the store calls the table"
+                    ));
                     None
                 }
             },
@@ -132,7 +149,8 @@ impl Reader<'_> {
             })),
         };
         let kinds = &properties["AttributeDefinitions"];
-        let indexes = [(IndexKind::Global, "GlobalSecondaryIndexes"), (IndexKind::Local, "LocalSecondaryIndexes")];
+        let indexes =
+            [(IndexKind::Global, "GlobalSecondaryIndexes"), (IndexKind::Local, "LocalSecondaryIndexes")];
         let mut found = Vec::new();
         for (kind, property) in indexes {
             for written in array(&properties[property]) {
@@ -142,23 +160,26 @@ impl Reader<'_> {
         let policy = resource["DeletionPolicy"].as_str().unwrap_or("Delete");
         let protected = truth(&properties["DeletionProtectionEnabled"]);
         if protected != (policy == "Retain") && policy != "RetainExceptOnCreate" {
-            let (is, becomes) = match protected {
-                true => ("protected from deletion and not retained by the stack", "both"),
-                false if policy == "Retain" => ("retained by the stack and not protected from deletion", "both"),
-                false => ("deleted in the stack's own way", "neither"),
-            };
-            notes.push(format!("{label} is {is} (DeletionPolicy {policy}): for the language it is {becomes}"));
+            notes.push(match (protected, policy) {
+                (true, _) => format!("{label}: DynamoDB protects it from deletion, and the stack would delete it ({policy}): for the language both keep it"),
+                (false, "Retain") => format!("{label}: the stack retains it, and DynamoDB does not protect it from deletion: for the language both keep it"),
+                (false, _) => format!("{label}: the stack's way of deleting it, {policy}, has no word in the language"),
+            });
         }
         let ttl = &properties["TimeToLiveSpecification"];
         let recovery = &properties["PointInTimeRecoverySpecification"];
-        let recovery_days = truth(&recovery["PointInTimeRecoveryEnabled"])
-            .then(|| number(&recovery["RecoveryPeriodInDays"]).and_then(|days| u32::try_from(days).ok()).unwrap_or(35));
+        let recovery_days = truth(&recovery["PointInTimeRecoveryEnabled"]).then(|| {
+            number(&recovery["RecoveryPeriodInDays"]).and_then(|days| u32::try_from(days).ok()).unwrap_or(35)
+        });
         FoundTable {
             name,
             region: None,
             key: key(&properties["KeySchema"], kinds, &label, &mut notes),
             indexes: found,
-            ttl_attribute: ttl["AttributeName"].as_str().filter(|_| ttl["Enabled"] != false && ttl["Enabled"] != "false").map(str::to_owned),
+            ttl_attribute: ttl["AttributeName"]
+                .as_str()
+                .filter(|_| ttl["Enabled"] != false && ttl["Enabled"] != "false")
+                .map(str::to_owned),
             billing,
             pitr_days: recovery_days,
             encryption: self.encryption(&properties["SSESpecification"], &label, &mut notes),
@@ -190,7 +211,7 @@ impl Reader<'_> {
                 }
                 Err(why) => {
                     notes.push(format!("{label}: its key is {why}: write the key's ARN"));
-                    why
+                    why.trim_matches('`').to_owned()
                 }
             }),
         };
@@ -241,6 +262,10 @@ impl Reader<'_> {
                         }
                         Ok(text)
                     }
+                    ("Fn::GetAtt", Json::Array(parts)) => {
+                        let parts: Vec<&str> = parts.iter().filter_map(Json::as_str).collect();
+                        Err(format!("`{}`", parts.join(".")))
+                    }
                     (function, argument) => Err(format!("`{function}` of {argument}")),
                 }
             }
@@ -253,7 +278,8 @@ impl Reader<'_> {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
             out.0.push(ParamPart::Text(before.to_owned()));
-            let (name, after) = after.split_once('}').ok_or_else(|| format!("`${{` without an end in `{text}`"))?;
+            let (name, after) =
+                after.split_once('}').ok_or_else(|| format!("`${{` without an end in `{text}`"))?;
             match name.strip_prefix('!') {
                 Some(literal) => out.0.push(ParamPart::Text(format!("${{{literal}}}"))),
                 None if !values[name].is_null() => out.0.extend(self.text(&values[name], depth + 1)?.0),
@@ -278,7 +304,16 @@ impl Reader<'_> {
         let (param, default) = match pseudo {
             Some((param, default)) => (param.to_owned(), default.to_owned()),
             None => match self.default(name) {
-                Some(default) => (names::snake(name), default),
+                Some(default) => {
+                    let parameter = &self.template["Parameters"][name];
+                    let note = format!(
+                        "the value of {name}, which the template does not say: `{default}` stands for it"
+                    );
+                    if parameter["Default"].is_null() && !self.found.notes.contains(&note) {
+                        self.found.notes.push(note);
+                    }
+                    (names::snake(name), default)
+                }
                 None => return Err(format!("`{name}`")),
             },
         };
@@ -319,22 +354,37 @@ impl Reader<'_> {
                         let holds = condition.as_str().and_then(|name| self.holds_named(name, 0));
                         let name = condition.as_str().unwrap_or("?");
                         notes.push(match holds {
-                            Some(holds) => format!("taken as if the condition {name} were {holds}, as the defaults say"),
-                            None => format!("taken as if the condition {name} were false: what it says is not known here"),
+                            Some(holds) => {
+                                format!("taken as if the condition {name} were {holds}, as the defaults say")
+                            }
+                            None => format!(
+                                "taken as if the condition {name} were false: what it says is not known here"
+                            ),
                         });
-                        self.value_within(if holds == Some(true) { then } else { otherwise }, notes, open, depth + 1)
+                        self.value_within(
+                            if holds == Some(true) { then } else { otherwise },
+                            notes,
+                            open,
+                            depth + 1,
+                        )
                     }
                     Some("Ref") if argument == "AWS::NoValue" => Json::Null,
                     Some("Ref") if !open => match argument.as_str().and_then(|name| self.default(name)) {
                         Some(default) => {
-                            notes.push(format!("taken with {} as {default}, its default", argument.as_str().unwrap_or("?")));
+                            notes.push(format!(
+                                "taken with {} as {default}, its default",
+                                argument.as_str().unwrap_or("?")
+                            ));
                             Json::String(default)
                         }
                         None => value.clone(),
                     },
                     Some("Fn::FindInMap") => match self.found_in_map(argument) {
                         Some(found) => {
-                            notes.push(format!("taken from the mapping {}, with the defaults", argument[0].as_str().unwrap_or("?")));
+                            notes.push(format!(
+                                "taken from the mapping {}, with the defaults",
+                                argument[0].as_str().unwrap_or("?")
+                            ));
                             found
                         }
                         None => value.clone(),
@@ -360,7 +410,13 @@ impl Reader<'_> {
         }
     }
 
-    fn members(&mut self, map: &Map<String, Json>, notes: &mut Vec<String>, open: bool, depth: usize) -> Json {
+    fn members(
+        &mut self,
+        map: &Map<String, Json>,
+        notes: &mut Vec<String>,
+        open: bool,
+        depth: usize,
+    ) -> Json {
         let mut out = Map::new();
         for (name, value) in map {
             // Params can stand in these, and nowhere else.
@@ -396,7 +452,9 @@ impl Reader<'_> {
             return None;
         }
         let (function, argument) = condition.as_object()?.iter().next()?;
-        let each = || argument.as_array()?.iter().map(|one| self.holds(one, depth + 1)).collect::<Option<Vec<bool>>>();
+        let each = || {
+            argument.as_array()?.iter().map(|one| self.holds(one, depth + 1)).collect::<Option<Vec<bool>>>()
+        };
         match function.as_str() {
             "Condition" => self.holds_named(argument.as_str()?, depth),
             "Fn::Equals" => {
@@ -417,8 +475,12 @@ impl Reader<'_> {
     /// Where the template says that it must be deployed.
     fn region(&self) -> Option<String> {
         let rules = self.template["Rules"].as_object()?.values();
-        let mut asserted = rules.flat_map(|rule| array(&rule["Assertions"])).map(|one| &one["Assert"]["Fn::Equals"]);
-        asserted.find(|equal| equal[0]["Ref"] == "AWS::Region").and_then(|equal| equal[1].as_str()).map(str::to_owned)
+        let mut asserted =
+            rules.flat_map(|rule| array(&rule["Assertions"])).map(|one| &one["Assert"]["Fn::Equals"]);
+        asserted
+            .find(|equal| equal[0]["Ref"] == "AWS::Region")
+            .and_then(|equal| equal[1].as_str())
+            .map(str::to_owned)
     }
 }
 

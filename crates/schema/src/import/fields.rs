@@ -21,6 +21,29 @@ const DEPTH_MAX: usize = 8;
 /// Names of one map's members above which they are taken for data.
 const MEMBERS_MAX: usize = 200;
 
+/// Names that say nothing, or something else to a program: types that are called so say what they are in.
+const VAGUE: [&str; 19] = [
+    "Data",
+    "Payload",
+    "Value",
+    "Item",
+    "Body",
+    "Content",
+    "Attributes",
+    "Attribute",
+    "Detail",
+    "Result",
+    "Option",
+    "String",
+    "Vec",
+    "Box",
+    "Some",
+    "None",
+    "Ok",
+    "Err",
+    "Self",
+];
+
 /// A type, and what a reader should know about it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Guess {
@@ -52,11 +75,20 @@ impl Types {
         self.guess_within(owner, attribute, values, 0)
     }
 
-    fn guess_within(&mut self, owner: &str, attribute: &str, values: &[&AttributeValue], depth: usize) -> Guess {
+    fn guess_within(
+        &mut self,
+        owner: &str,
+        attribute: &str,
+        values: &[&AttributeValue],
+        depth: usize,
+    ) -> Guess {
         let Some(first) = values.first() else { return Guess::json("no value was seen") };
         let kinds: BTreeSet<&str> = values.iter().map(|value| value.kind().name()).collect();
         if kinds.len() > 1 {
-            return Guess::json(format!("values of several kinds: {}", kinds.into_iter().collect::<Vec<_>>().join(", ")));
+            return Guess::json(format!(
+                "values of several kinds: {}",
+                kinds.into_iter().collect::<Vec<_>>().join(", ")
+            ));
         }
         match first {
             AttributeValue::S(_) => {
@@ -70,9 +102,10 @@ impl Types {
             AttributeValue::Bool(_) => Guess::sure(Type::Bool),
             AttributeValue::B(_) => Guess::sure(Type::Bytes),
             AttributeValue::Null => Guess::json("only NULL was seen"),
-            AttributeValue::Ss(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_) => {
-                Guess::json(format!("a set ({}): the language has no word for it, and keeps it as it is", first.kind().name()))
-            }
+            AttributeValue::Ss(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_) => Guess::json(format!(
+                "a set ({}): the language has no word for it, and keeps it as it is",
+                first.kind().name()
+            )),
             AttributeValue::L(_) if depth < DEPTH_MAX => {
                 let members: Vec<&AttributeValue> = values.iter().flat_map(|value| list(value)).collect();
                 let inner = match members.is_empty() {
@@ -116,16 +149,13 @@ impl Types {
             line
         });
         let lines: Vec<Line> = lines.collect();
-        if let Some(known) = self.definitions.iter().find(|known| known.lines == lines) {
+        let plain = names::pascal(attribute);
+        let owned = format!("{owner}{plain}");
+        let same = |known: &&Definition| [&plain, &owned].contains(&&known.name) && known.lines == lines;
+        if let Some(known) = self.definitions.iter().find(same) {
             return Guess::sure(Type::Named(known.name.clone()));
         }
-        let plain = names::pascal(attribute);
-        // A name that says nothing is told apart by what it is in.
-        let vague = ["Data", "Payload", "Value", "Item", "Body", "Content", "Attributes", "Attribute", "Detail"];
-        let wanted = match vague.contains(&plain.as_str()) || self.taken.has(&plain) || Type::NAMES.contains(&&*plain) {
-            true => format!("{owner}{plain}"),
-            false => plain,
-        };
+        let wanted = if VAGUE.contains(&plain.as_str()) || self.taken.has(&plain) { owned } else { plain };
         let name = self.taken.free(&wanted);
         self.definitions.push(Definition { name: name.clone(), lines });
         Guess::sure(Type::Named(name))
@@ -152,13 +182,13 @@ fn text(attribute: &str, texts: &[&str]) -> Guess {
     }
     let distinct: BTreeSet<&str> = texts.iter().copied().collect();
     let few = (2..=CHOICES_MAX).contains(&distinct.len())
-        && texts.len() >= CHOICE_VALUES_MIN
+        && texts.len() >= CHOICE_VALUES_MIN.max(distinct.len() * 10)
         && distinct.iter().all(|text| is_code(text));
     let free = ["name", "title", "id", "text", "description", "place", "city"];
     let snake = names::snake(attribute);
     if few && !free.iter().any(|word| snake == *word || snake.ends_with(&format!("_{word}"))) {
         let choices = distinct.into_iter().map(str::to_owned).collect();
-        let note = Some(format!("guessed from {} values: widen it to `string` if there are others", texts.len()));
+        let note = Some(format!("guessed from {} values; `string` takes others too", texts.len()));
         return Guess { kind: Type::Choice(choices), note };
     }
     Guess::sure(Type::String)
@@ -211,7 +241,8 @@ fn number(attribute: &str, numbers: &[&Number]) -> Type {
         None => {
             let snake = names::snake(attribute);
             let money = ["price", "amount", "cost", "total", "balance", "fee"];
-            let exact = numbers.iter().all(|number| float_number(number_to_f64(number)).as_ref() == Some(*number));
+            let exact =
+                numbers.iter().all(|number| float_number(number_to_f64(number)).as_ref() == Some(*number));
             if exact && !money.iter().any(|word| snake.contains(word)) { Type::Float } else { Type::Decimal }
         }
     }
@@ -224,7 +255,21 @@ pub(super) fn is_epoch(seconds: i64) -> bool {
 
 fn sounds_like_time(attribute: &str) -> bool {
     let snake = names::snake(attribute);
-    let words = ["at", "time", "timestamp", "ts", "date", "on", "until", "since", "expires", "expiry", "created", "updated", "modified"];
+    let words = [
+        "at",
+        "time",
+        "timestamp",
+        "ts",
+        "date",
+        "on",
+        "until",
+        "since",
+        "expires",
+        "expiry",
+        "created",
+        "updated",
+        "modified",
+    ];
     snake.split('_').any(|word| words.contains(&word))
 }
 

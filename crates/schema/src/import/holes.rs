@@ -32,7 +32,8 @@ pub(super) fn link<'n>(
         return None;
     }
     let mut links = attributes.filter_map(|attribute| {
-        let mut formats = items.iter().zip(&hole.texts).map(|(item, text)| format(item.get(attribute)?, text, &hole.form));
+        let mut formats =
+            items.iter().zip(&hole.texts).map(|(item, text)| format(item.get(attribute)?, text, &hole.form));
         let first = formats.next()??;
         let mut fit = first == ":fit";
         for next in formats {
@@ -80,17 +81,33 @@ fn format(stored: &AttributeValue, text: &str, form: &Form) -> Option<String> {
 
 /// How the key writes a linked field of this type; `None` when it cannot. The field gets the checks that let
 /// the key be read back.
-pub(super) fn linked(hole: &Hole<'_>, link: &Link, kind: &Type, is_last: bool, line: &mut Line) -> Option<String> {
+pub(super) fn linked(
+    hole: &Hole<'_>,
+    link: &Link,
+    kind: &Type,
+    is_last: bool,
+    line: &mut Line,
+) -> Option<String> {
     let name = &line.name;
     let written = match (kind, link.format.as_str()) {
         (Type::Url, "") if is_last => format!("{{{name}:fit}}"),
         (Type::String | Type::Url, format) if format != ":%Y%m%d" => format!("{{{name}{format}}}"),
         (Type::Date | Type::Instant(_) | Type::Datetime, ":%Y%m%d") => format!("{{{name}:%Y%m%d}}"),
-        (Type::Uuid { .. } | Type::Choice(_) | Type::Date | Type::Instant(_) | Type::Datetime | Type::Epoch, "") => {
+        (
+            Type::Uuid { .. }
+            | Type::Choice(_)
+            | Type::Date
+            | Type::Instant(_)
+            | Type::Datetime
+            | Type::Epoch,
+            "",
+        ) => {
             format!("{{{name}}}")
         }
         (Type::Int, format) if !format.starts_with(":.") => format!("{{{name}{format}}}"),
-        (Type::Int | Type::Float | Type::Decimal, format) if format.starts_with(":.") => format!("{{{name}{format}}}"),
+        (Type::Int | Type::Float | Type::Decimal, format) if format.starts_with(":.") => {
+            format!("{{{name}{format}}}")
+        }
         _ => return None,
     };
     match kind {
@@ -106,6 +123,7 @@ fn text_checks(hole: &Hole<'_>, line: &mut Line) {
         return;
     }
     match (&hole.form, hole.until) {
+        (Form::Digits(1), _) => line.check("match /[0-9]/"),
         (Form::Digits(width) | Form::Padded(width), _) => line.check(&format!("match /[0-9]{{{width}}}/")),
         (Form::Day, _) => line.check("match /[0-9]{8}/"),
         (Form::Unix, _) => line.check("match /[0-9]{10}/"),

@@ -1,23 +1,20 @@
 //! A table that was found, and its items → its draft.
 //!
-//! A field that an index is made of can be an equation: where it always holds what the key or another field holds,
-//! it is one. A TTL is a duration where it always ends that long after a moment in the item.
+//! Groups of items become entities. What one entity stores, others with such a key call the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use larder_model::{AttributeValue, IndexKind, Item, KeyAttribute, KeyType, Projection};
 
+use super::FoundTable;
 use super::fields::{Guess, Types, sounds_secret};
 use super::holes;
 use super::keys::{self, Column, Group, Piece};
 use super::names::{self, Taken};
 use super::write::{self, EntityDraft, Line, TableDraft, escaped, quoted};
-use super::FoundTable;
-use crate::equation::duration_source;
 use crate::item::CHUNK;
 use crate::limits::{ENTITIES_MAX, FIELDS_MAX};
 use crate::schema::{Naming, Type};
-use crate::value::Value;
 
 /// How much is guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,13 +64,13 @@ fn sayable(attribute: &str, naming: Naming) -> bool {
 /// What the schema calls the attributes of a table.
 type Names = BTreeMap<String, (String, Option<String>)>;
 
-struct Frame<'a> {
+pub(super) struct Frame<'a> {
     found: &'a FoundTable,
-    key: Vec<&'a KeyAttribute>,
+    pub(super) key: Vec<&'a KeyAttribute>,
     /// Key attributes of indexes, without those of the table.
     indexed: Vec<&'a KeyAttribute>,
-    ttl: Option<&'a str>,
-    names: Names,
+    pub(super) ttl: Option<&'a str>,
+    pub(super) names: Names,
     level: Level,
 }
 
@@ -84,7 +81,9 @@ pub(super) fn table(found: &FoundTable, level: Level, types: &mut Types, taken: 
     let ttl = found.ttl_attribute.as_deref().filter(|ttl| {
         let fits = sayable(ttl, types.naming) && key.iter().all(|attribute| attribute.name != **ttl);
         if !fits {
-            draft.notes.push(format!("`{ttl}` says when items end, and the language cannot say that name: `ttl` is left out"));
+            draft.notes.push(format!(
+                "`{ttl}` says when items end, and the language cannot say that name: `ttl` is left out"
+            ));
         }
         fits
     });
@@ -115,7 +114,7 @@ pub(super) fn table(found: &FoundTable, level: Level, types: &mut Types, taken: 
     }
     let frame = Frame { found, key, indexed, ttl, names, level };
     settings(&frame, &mut draft);
-    frame.entities(&items, types, taken, &mut draft);
+    frame.entities(&items, types, &mut draft);
     frame.unseen(&projected, &mut draft);
     indexes(&frame, &mut draft);
     for note in &mut draft.notes {
@@ -145,7 +144,9 @@ fn settings(frame: &Frame<'_>, draft: &mut TableDraft) {
     match &found.encryption {
         None => {}
         Some(larder_model::Encryption { kms_key: None }) => say("encryption", "aws_managed".to_owned()),
-        Some(larder_model::Encryption { kms_key: Some(key) }) => say("encryption", format!("kms {}", quoted(key))),
+        Some(larder_model::Encryption { kms_key: Some(key) }) => {
+            say("encryption", format!("kms {}", quoted(key)))
+        }
     }
     if found.retain {
         say("on_delete", "retain".to_owned());
@@ -158,12 +159,16 @@ fn settings(frame: &Frame<'_>, draft: &mut TableDraft) {
     }
     let (said, unsaid): (Vec<_>, Vec<_>) = found.tags.iter().partition(|(tag, _)| names::is_word(tag));
     if !said.is_empty() {
-        let tags: Vec<String> = said.iter().map(|(tag, value)| format!("{tag} {}", write::param_text(value))).collect();
+        let tags: Vec<String> =
+            said.iter().map(|(tag, value)| format!("{tag} {}", write::param_text(value))).collect();
         say("tags", tags.join(", "));
     }
     if !unsaid.is_empty() {
         let tags: Vec<String> = unsaid.iter().map(|(tag, _)| format!("`{tag}`")).collect();
-        draft.notes.push(format!("the language cannot say the tags {}: they stay on the table as they are", tags.join(", ")));
+        draft.notes.push(format!(
+            "the language cannot say the tags {}: they stay on the table as they are",
+            tags.join(", ")
+        ));
     }
 }
 
@@ -184,11 +189,15 @@ fn indexes(frame: &Frame<'_>, draft: &mut TableDraft) {
             draft.notes.push(format!("index `{name}` has {read} / {write} units of its own: the language gives an index the units of its table"));
         }
         if index.on_demand_limits.is_some() {
-            draft.notes.push(format!("index `{name}` has limits to its on-demand units: the language has no word for them"));
+            draft.notes.push(format!(
+                "index `{name}` has limits to its on-demand units: the language has no word for them"
+            ));
         }
         // Where an attribute is the TTL, no field can be called so.
         if index.key.attributes().any(|attribute| Some(attribute.name.as_str()) == frame.ttl) {
-            draft.notes.push(format!("index `{name}` is made of the TTL attribute, which the language cannot say: it is left out"));
+            draft.notes.push(format!(
+                "index `{name}` is made of the TTL attribute, which the language cannot say: it is left out"
+            ));
             continue;
         }
         let side = |parts: &[KeyAttribute]| {
@@ -227,7 +236,7 @@ impl Frame<'_> {
         self.names.get(attribute).map_or(attribute, |(name, _)| name)
     }
 
-    fn is_indexed(&self, attribute: &str) -> bool {
+    pub(super) fn is_indexed(&self, attribute: &str) -> bool {
         self.indexed.iter().any(|known| known.name == attribute)
     }
 
@@ -236,7 +245,7 @@ impl Frame<'_> {
         Line { stored, ..Line::new(name, kind.to_string()) }
     }
 
-    fn entities(&self, items: &[&Item], types: &mut Types, taken: &mut Taken, draft: &mut TableDraft) {
+    fn entities(&self, items: &[&Item], types: &mut Types, draft: &mut TableDraft) {
         let whole = || Group { items: items.to_vec(), columns: vec![Column::Field; self.key.len()] };
         let mut groups = match self.level {
             Level::Full => keys::groups(&self.key, items, true),
@@ -246,13 +255,11 @@ impl Frame<'_> {
         if groups.is_empty() || groups.len() > ENTITIES_MAX {
             groups = vec![whole()];
         }
-        let entity_names = self.entity_names(&groups, taken);
-        for name in &entity_names {
-            types.taken.free(name);
-        }
+        let entity_names = self.entity_names(&groups, &mut types.taken);
         // What one entity stores, others with such a key call the same.
         let mut shared: BTreeMap<(usize, String, usize), String> = BTreeMap::new();
-        let links: Vec<Vec<Vec<Option<holes::Link>>>> = groups.iter().map(|group| self.links(group)).collect();
+        let links: Vec<Vec<Vec<Option<holes::Link>>>> =
+            groups.iter().map(|group| self.links(group)).collect();
         for (group, links) in groups.iter().zip(&links) {
             for (at, (column, links)) in group.columns.iter().zip(links).enumerate() {
                 for (hole, link) in links.iter().enumerate() {
@@ -269,10 +276,13 @@ impl Frame<'_> {
         }
         if self.ttl.is_some() && draft.entities.iter().all(|entity| entity.ttl.is_none()) {
             let first = &mut draft.entities[0];
-            self.given_ttl(first, "guessed: no item with a TTL was seen; write how long one lives, as in `ttl 7d`, or leave it");
+            self.given_ttl(
+                first,
+                "guessed: no item with a TTL was seen; write how long one lives, as in `ttl 7d`, or leave it",
+            );
         }
         if self.level <= Level::Careful {
-            self.collections(&groups, taken, draft);
+            self.collections(&groups, &mut types.taken, draft);
         }
     }
 
@@ -282,9 +292,15 @@ impl Frame<'_> {
         let plain = ["Meta", "Metadata", "Profile", "Info", "Root", "Head", "Detail", "Details", "Data", "A"];
         let names = groups.iter().map(|group| {
             let first = first(group);
-            let alone = groups.iter().filter(|other| beginning(other.columns.first()) == beginning(group.columns.first())).count() == 1;
+            let alone = groups
+                .iter()
+                .filter(|other| beginning(other.columns.first()) == beginning(group.columns.first()))
+                .count()
+                == 1;
             match beginning(group.columns.get(1)) {
-                Some(second) if !alone && !plain.contains(&second.as_str()) && second != first => format!("{first}{second}"),
+                Some(second) if !alone && !plain.contains(&second.as_str()) && second != first => {
+                    format!("{first}{second}")
+                }
                 _ => first,
             }
         });
@@ -294,9 +310,12 @@ impl Frame<'_> {
     /// The attribute behind each hole of each column, if there is one.
     fn links(&self, group: &Group<'_>) -> Vec<Vec<Option<holes::Link>>> {
         let is_own = |name: &str| {
-            self.key.iter().all(|key| key.name != name) && Some(name) != self.ttl && !name.starts_with("larder_")
+            self.key.iter().all(|key| key.name != name)
+                && Some(name) != self.ttl
+                && !name.starts_with("larder_")
         };
-        let all: BTreeSet<&str> = group.items.iter().flat_map(|item| item.names()).filter(|name| is_own(name)).collect();
+        let all: BTreeSet<&str> =
+            group.items.iter().flat_map(|item| item.names()).filter(|name| is_own(name)).collect();
         // An attribute that is there for an index is a copy.
         let (copies, own): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| self.is_indexed(name));
         let column = |column: &Column<'_>| match column {
@@ -308,7 +327,9 @@ impl Frame<'_> {
                     Piece::Text(_) => None,
                 });
                 holes
-                    .map(|(at, hole)| holes::link(hole, &group.items, at == last, own.iter().chain(&copies).copied()))
+                    .map(|(at, hole)| {
+                        holes::link(hole, &group.items, at == last, own.iter().chain(&copies).copied())
+                    })
                     .collect()
             }
         };
@@ -339,13 +360,21 @@ impl Frame<'_> {
         let keys = entity.lines.len();
         let mut fields: Vec<(&str, Line, Type)> = Vec::new();
         for (attribute, values) in &seen {
-            let (line, kind) = self.field(name, attribute, values, group.items.len(), types);
+            let in_key = links.iter().flatten().flatten().any(|link| link.attribute == *attribute);
+            let (mut line, mut kind) = self.field(name, attribute, values, group.items.len(), types);
+            // Keys are open to what was not seen.
+            if in_key && matches!(kind, Type::Choice(_)) {
+                kind = Type::String;
+                line = Line { note: None, kind: kind.to_string(), ..line };
+            }
             fields.push((attribute, line, kind));
         }
         if fields.len() > FIELDS_MAX / 2 {
             let many = fields.len();
             // What most items have says most.
-            fields.sort_by_key(|(attribute, ..)| (!self.is_indexed(attribute), usize::MAX - seen[attribute].len()));
+            fields.sort_by_key(|(attribute, ..)| {
+                (!self.is_indexed(attribute), usize::MAX - seen[attribute].len())
+            });
             fields.truncate(FIELDS_MAX / 2);
             entity.notes.push(format!("{many} attributes were seen; the {} most frequent are here, the others are kept as they are.", FIELDS_MAX / 2));
         }
@@ -361,7 +390,13 @@ impl Frame<'_> {
         entity
     }
 
-    fn key_line(&self, owner: &str, attribute: &KeyAttribute, values: &[&AttributeValue], types: &mut Types) -> Line {
+    fn key_line(
+        &self,
+        owner: &str,
+        attribute: &KeyAttribute,
+        values: &[&AttributeValue],
+        types: &mut Types,
+    ) -> Line {
         let guess = types.guess(owner, &attribute.name, values);
         let (kind, note) = of_key(attribute.kind, guess, values.is_empty());
         let mut line = self.line(&attribute.name, &kind);
@@ -438,7 +473,8 @@ impl Frame<'_> {
                     holes::linked(hole, link, kind, is_last, line)
                 });
                 let written = field.unwrap_or_else(|| {
-                    let known = shared.get(&(at, holes::skeleton(column), hole_at)).filter(|name| !taken.has(name));
+                    let known =
+                        shared.get(&(at, holes::skeleton(column), hole_at)).filter(|name| !taken.has(name));
                     let wanted = known.cloned().unwrap_or_else(|| holes::name(pieces, place));
                     let (line, written) = holes::input(hole, &wanted, &mut taken);
                     inputs.push(line);
@@ -452,126 +488,35 @@ impl Frame<'_> {
         texts
     }
 
-    /// Fields that follow from the key or from others.
-    fn equations(
-        &self,
-        group: &Group<'_>,
-        links: &[Vec<Option<holes::Link>>],
-        key: &[String],
-        fields: &mut [(&str, Line, Type)],
-    ) {
-        let in_key = |attribute: &str| {
-            links.iter().flatten().flatten().any(|link| link.attribute == attribute)
-        };
-        for at in 0..fields.len() {
-            let (attribute, kind) = (fields[at].0, fields[at].2.clone());
-            let values = |name: &str| group.items.iter().map(|item| item.get(name)).collect::<Vec<_>>();
-            let own = values(attribute);
-            let distinct = own.iter().flatten().collect::<Vec<_>>();
-            let varied = distinct.windows(2).any(|pair| pair[0] != pair[1]);
-            if in_key(attribute) || !varied {
-                continue;
-            }
-            if kind == Type::Int {
-                let lists = fields.iter().find(|(list, line, kind)| {
-                    matches!(kind, Type::List(_)) && line.equation.is_none() && counts(attribute, &own, &values(list))
-                });
-                if let Some(list) = lists.map(|(_, line, _)| line.name.clone()) {
-                    fields[at].1.equation = Some(format!("{list}.len()"));
-                    fields[at].1.note = Some(format!("guessed: it was always the length of {list}"));
-                }
-                continue;
-            }
-            if !self.is_indexed(attribute) || kind.key_type() != Some(KeyType::S) {
-                continue;
-            }
-            let whole = own.iter().all(Option::is_some);
-            let of_key = self.key.iter().position(|key| whole && values(&key.name) == own);
-            let other = fields.iter().position(|(other, line, _)| {
-                *other != attribute && !self.is_indexed(other) && line.equation.is_none() && values(other) == own
-            });
-            let (source, note) = match (other, of_key) {
-                (Some(other), _) => {
-                    if fields[other].2 == Type::String {
-                        fields[other].1.check("nonempty");
-                    }
-                    (fields[other].1.name.clone(), "guessed: it was always the same")
-                }
-                (None, Some(of_key)) if !key[of_key].contains(":fit}") => {
-                    (key[of_key].clone(), "guessed: it was always the same as the key")
-                }
-                _ => continue,
-            };
-            fields[at].1.equation = Some(source);
-            fields[at].1.note = Some(note.to_owned());
-        }
-    }
-
-    /// How long an item lives.
-    fn ttl(&self, group: &Group<'_>, fields: &[(&str, Line, Type)], entity: &mut EntityDraft) {
-        let Some(ttl) = self.ttl else { return };
-        let ends: Vec<(&Item, i64)> = group
-            .items
-            .iter()
-            .filter_map(|item| Some((*item, item.get(ttl)?.as_number()?.to_i64()?)))
-            .collect();
-        if ends.is_empty() {
-            if group.items.iter().any(|item| item.contains(ttl)) {
-                entity.notes.push(format!("`{ttl}` is no number here, so nothing ever expires: DynamoDB wants Unix seconds."));
-            }
-            return;
-        }
-        if ends.iter().all(|(_, end)| *end > 100_000_000_000) {
-            entity.notes.push(format!("`{ttl}` looks like milliseconds, so nothing ever expires: DynamoDB wants Unix seconds."));
-        }
-        let missing = group.items.len() - ends.len();
-        if missing > 0 {
-            entity.notes.push(format!("{missing} of {} sampled items have no `{ttl}`.", group.items.len()));
-        }
-        let lives = fields.iter().filter(|(_, _, kind)| matches!(kind, Type::Instant(_) | Type::Epoch));
-        let lives = lives.filter_map(|(attribute, line, kind)| Some((lifetime(&ends, attribute, kind)?, &line.name)));
-        match lives.min_by_key(|((spread, _), _)| *spread) {
-            Some(((_, seconds), from)) => {
-                entity.ttl = Some(format!("{}  // guessed: always so long after {from}", duration_source(seconds * 1000)));
-            }
-            None => self.given_ttl(entity, "guessed: no field says how long an item lives; write it, as in `ttl 7d`, or give the end"),
-        }
-    }
-
-    /// An end that whoever writes the item says.
-    fn given_ttl(&self, entity: &mut EntityDraft, note: &str) {
-        let mut taken = Taken::default();
-        for name in self.names.values().map(|(name, _)| name).chain(entity.lines.iter().map(|line| &line.name)) {
-            taken.free(name);
-        }
-        let name = taken.free("ends");
-        let line = Line { is_input: true, optional: true, ..Line::new(name.clone(), "epoch") };
-        entity.lines.push(line);
-        entity.ttl = Some(format!("{name}  // {note}"));
-    }
-
     fn collections(&self, groups: &[Group<'_>], taken: &mut Taken, draft: &mut TableDraft) {
         if self.key.len() < 2 {
             return;
         }
-        let partition = |entity: &EntityDraft| entity.key.as_ref().map(|key| key.split(" / ").next().unwrap_or_default().to_owned());
+        let partition = |entity: &EntityDraft| {
+            entity.key.as_ref().map(|key| key.split(" / ").next().unwrap_or_default().to_owned())
+        };
         let mut done: Vec<String> = Vec::new();
         for at in 0..groups.len() {
-            let Some(key) = partition(&draft.entities[at]).filter(|key| !done.contains(key)) else { continue };
+            let Some(key) = partition(&draft.entities[at]).filter(|key| !done.contains(key)) else {
+                continue;
+            };
             let values = |group: &Group<'_>| -> Vec<AttributeValue> {
                 group.items.iter().filter_map(|item| item.get(&self.key[0].name).cloned()).collect()
             };
             let own = values(&groups[at]);
             let members: Vec<usize> = (0..groups.len())
                 .filter(|other| partition(&draft.entities[*other]).as_ref() == Some(&key))
-                .filter(|other| *other == at || values(&groups[*other]).iter().any(|value| own.contains(value)))
+                .filter(|other| {
+                    *other == at || values(&groups[*other]).iter().any(|value| own.contains(value))
+                })
                 .collect();
             done.push(key);
             if members.len() > 1 {
-                let members: Vec<String> = members.iter().map(|at| draft.entities[*at].name.clone()).collect();
-                let shortest = members.iter().min_by_key(|name| name.len()).cloned().unwrap_or_default();
-                let stem: String = shared_start(&members);
-                let wanted = if stem.is_empty() || taken.has(&stem) { format!("{shortest}Collection") } else { stem };
+                let members: Vec<String> =
+                    members.iter().map(|at| draft.entities[*at].name.clone()).collect();
+                let stem = shared_start(&members);
+                let stem = if stem.is_empty() { members[0].clone() } else { stem };
+                let wanted = if taken.has(&stem) { format!("{stem}Collection") } else { stem };
                 draft.collections.push((taken.free(&wanted), members));
             }
         }
@@ -580,7 +525,11 @@ impl Frame<'_> {
     /// Attributes that an index needs and no sampled item has.
     fn unseen(&self, projected: &[&String], draft: &mut TableDraft) {
         let has = |draft: &TableDraft, name: &str| {
-            draft.entities.iter().flat_map(|entity| &entity.lines).any(|line| !line.is_input && line.name == name)
+            draft
+                .entities
+                .iter()
+                .flat_map(|entity| &entity.lines)
+                .any(|line| !line.is_input && line.name == name)
         };
         for attribute in &self.indexed {
             if has(draft, self.name(&attribute.name)) {
@@ -619,6 +568,10 @@ fn beginning(column: Option<&Column<'_>>) -> Option<String> {
 /// The type of a key attribute, which the table has declared.
 fn of_key(declared: KeyType, guess: Guess, unseen: bool) -> (Type, Option<String>) {
     match guess.kind.key_type() {
+        // Keys are open to what was not seen.
+        Some(KeyType::S) if declared == KeyType::S && matches!(guess.kind, Type::Choice(_)) => {
+            (Type::String, None)
+        }
         Some(kind) if kind == declared => (guess.kind, guess.note),
         _ => {
             let kind = match declared {
@@ -632,34 +585,6 @@ fn of_key(declared: KeyType, guess: Guess, unseen: bool) -> (Type, Option<String
     }
 }
 
-/// Whether a number is always the length of a list, and is called so.
-fn counts(attribute: &str, numbers: &[Option<&AttributeValue>], lists: &[Option<&AttributeValue>]) -> bool {
-    let name = names::snake(attribute);
-    let called = ["count", "len", "length", "size", "num", "total"].iter().any(|word| name.split('_').any(|part| part == *word));
-    called
-        && numbers.iter().zip(lists).all(|pair| match pair {
-            (Some(AttributeValue::N(number)), Some(AttributeValue::L(list))) => {
-                i64::try_from(list.len()).is_ok_and(|length| number.to_i64() == Some(length))
-            }
-            (None, None) => true,
-            _ => false,
-        })
-}
-
-/// How long after a moment the items end, if that is always the same, and by how much it varies. Seconds are rounded
-/// in one and not in the other.
-fn lifetime(ends: &[(&Item, i64)], attribute: &str, kind: &Type) -> Option<(i64, i64)> {
-    let lives = ends.iter().map(|(item, end)| {
-        let from = Value::from_attribute(kind, item.get(attribute)?)?.as_instant()?;
-        end.checked_sub(from.as_second())
-    });
-    let lives: Vec<i64> = lives.collect::<Option<_>>()?;
-    let (least, most) = (*lives.iter().min()?, *lives.iter().max()?);
-    let round = (least..=most.min(least.saturating_add(2))).find(|seconds| seconds % 60 == 0);
-    let sure = round.is_some() || ends.len() > 2;
-    (least > 0 && most - least <= 2 && sure).then(|| (most - least, round.unwrap_or(least)))
-}
-
 /// The words that all names begin with: `Horse` of `HorseResults` and `HorseParent`.
 fn shared_start(names: &[String]) -> String {
     let Some(first) = names.first() else { return String::new() };
@@ -667,7 +592,8 @@ fn shared_start(names: &[String]) -> String {
         .rev()
         .find(|length| names.iter().all(|name| name.get(..*length) == first.get(..*length)))
         .unwrap_or(0);
-    let ends_word = |end: &usize| first[*end..].starts_with(|c: char| c.is_ascii_uppercase()) || *end == first.len();
+    let ends_word =
+        |end: &usize| first[*end..].starts_with(|c: char| c.is_ascii_uppercase()) || *end == first.len();
     let end = (1..=length).rev().filter(|end| first.is_char_boundary(*end)).find(ends_word).unwrap_or(0);
     first[..end].to_owned()
 }

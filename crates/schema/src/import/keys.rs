@@ -112,7 +112,10 @@ pub(super) fn groups<'a>(key: &[&KeyAttribute], items: &[&'a Item], deep: bool) 
 }
 
 fn texts<'a>(attribute: &KeyAttribute, items: &[&'a Item]) -> Vec<&'a str> {
-    items.iter().map(|item| item.get(&attribute.name).and_then(|value| value.as_str()).unwrap_or_default()).collect()
+    items
+        .iter()
+        .map(|item| item.get(&attribute.name).and_then(|value| value.as_str()).unwrap_or_default())
+        .collect()
 }
 
 fn classify(attribute: &KeyAttribute, items: &[&Item], at: usize, columns: usize) -> Vec<Class> {
@@ -254,7 +257,7 @@ fn split<'a>(texts: &[&'a str], sign: char) -> Option<Vec<Piece<'a>>> {
             _ => known += 1,
         }
         telling += usize::from(form.is_telling());
-        pieces.push(Piece::Hole(Hole { texts: column, form, until: (at < last).then_some(sign) }));
+        pieces.push(Piece::Hole(Hole { texts: column, form, until: (strong && at < last).then_some(sign) }));
     }
     let holes = unknown + known;
     let trusted = distinct >= WEAK_KEYS_MIN && unknown <= 1 && (known >= 2 || telling > 0);

@@ -11,6 +11,7 @@
 //! - What the language has no word for is told in a comment and in [`Imported::notes`]; nothing is left out silently.
 //! - The same tables and items give the same text. Nothing here panics, whatever was found.
 
+mod derive;
 mod fields;
 mod holes;
 mod infer;
@@ -109,7 +110,8 @@ impl FoundTable {
         let tags = definition.tags.iter().filter(|(tag, _)| !tag.starts_with("larder:"));
         let mut notes = Vec::new();
         if definition.on_demand_limits.is_some() {
-            notes.push(format!("{name} has limits to its on-demand units: the language has no word for them"));
+            notes
+                .push(format!("{name} has limits to its on-demand units: the language has no word for them"));
         }
         Self {
             label: definition.tags.get(TABLE_TAG).map_or(name, String::as_str).to_owned(),
@@ -229,7 +231,9 @@ fn fits(schema: &Schema, items: &[Item]) -> bool {
     let Some(table) = schema.tables.first() else { return false };
     items.iter().filter(|item| infer::is_record(item)).all(|item| {
         let Some(entity) = schema.entity_of(table, item) else { return false };
-        schema.read_item(table, entity, item).is_ok_and(|fields| schema.violations(entity, &fields).is_empty())
+        schema
+            .read_item(table, entity, item)
+            .is_ok_and(|fields| schema.violations(entity, &fields).is_empty())
     })
 }
 
@@ -275,7 +279,8 @@ fn naming(found: &Found) -> Naming {
     };
     let fixed: Vec<String> = found.tables.iter().flat_map(keys).collect();
     let fixed: Vec<&str> = fixed.iter().map(String::as_str).collect();
-    let indexed = found.tables.iter().flat_map(|table| &table.indexes).flat_map(|index| index.key.attributes());
+    let indexed =
+        found.tables.iter().flat_map(|table| &table.indexes).flat_map(|index| index.key.attributes());
     let items = found.tables.iter().flat_map(|table| &table.items).filter(|item| infer::is_record(item));
     let all: std::collections::BTreeSet<&str> = fixed
         .iter()
@@ -295,13 +300,14 @@ fn head(found: &Found, origin: &str, system: &str) -> Vec<String> {
         1 => "Entities and types are guessed from 1 item. Read them through, and rename what has a better name.".to_owned(),
         many => format!("Entities and types are guessed from {many} items. Read them through, and rename what has a better name."),
     });
-    lines.extend([
-        "Then:".to_owned(),
-        format!("  larder check {system}.larder    says what is wrong with it"),
-        format!("  larder plan {system}.larder     shows how it differs from what is deployed, and changes nothing"),
-        format!("  larder stats {system} --exact   counts what belongs to no entity"),
-        String::new(),
-    ]);
+    lines.push("Then:".to_owned());
+    lines.push(format!("  larder check {system}.larder    says what is wrong with it"));
+    lines.push(format!(
+        "  larder plan {system}.larder     shows how it differs from what is deployed, and changes nothing"
+    ));
+    if sampled > 0 {
+        lines.push(format!("  larder stats {system} --exact   counts what belongs to no entity"));
+    }
     lines
 }
 

@@ -30,8 +30,10 @@ pub(super) fn is_word(text: &str) -> bool {
 
 /// The nearest name that the language can say.
 pub(super) fn word(text: &str) -> String {
-    let words: Vec<&str> =
-        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .collect();
     match words.join("_") {
         joined if joined.is_empty() => "unnamed".to_owned(),
         joined if joined.starts_with(|c: char| c.is_ascii_digit()) => format!("n{joined}"),
@@ -49,7 +51,8 @@ pub(super) fn snake(text: &str) -> String {
             && before.is_some_and(|before| {
                 before.is_ascii_lowercase()
                     || before.is_ascii_digit()
-                    || (before.is_ascii_uppercase() && chars.get(at + 1).is_some_and(char::is_ascii_lowercase))
+                    || (before.is_ascii_uppercase()
+                        && chars.get(at + 1).is_some_and(char::is_ascii_lowercase))
             });
         if starts {
             out.push('_');
@@ -82,9 +85,10 @@ pub(super) fn singular(text: &str) -> String {
 pub(super) fn naming<'a>(all: impl Iterator<Item = &'a str> + Clone, fixed: &[&str]) -> Naming {
     let says = |naming: Naming, name: &str| naming.stored(&snake(name)) == name && is_word(&snake(name));
     let score = |naming: Naming| {
-        let (said, changed) = all.clone().filter(|name| says(naming, name)).fold((0, 0), |(said, changed), name| {
-            (said + 1, changed + usize::from(snake(name) != *name))
-        });
+        let (said, changed) = all
+            .clone()
+            .filter(|name| says(naming, name))
+            .fold((0, 0), |(said, changed), name| (said + 1, changed + usize::from(snake(name) != *name)));
         let fits = changed > 0 && fixed.iter().all(|name| says(naming, name));
         (fits && said * 2 > all.clone().count()).then_some(changed)
     };
@@ -112,17 +116,23 @@ mod tests {
 
     #[test]
     fn any_text_becomes_a_name() {
-        for (text, expected) in [("user-id", "user_id"), ("1st", "n1st"), ("", "unnamed"), ("å", "unnamed"), ("PK", "PK")] {
+        for (text, expected) in
+            [("user-id", "user_id"), ("1st", "n1st"), ("", "unnamed"), ("å", "unnamed"), ("PK", "PK")]
+        {
             assert_eq!(word(text), expected, "{text}");
             assert!(is_word(&word(text)));
         }
-        for (text, expected) in [("lunchCount", "lunch_count"), ("PK", "pk"), ("HTMLBody", "html_body"), ("a1B", "a1_b")] {
+        for (text, expected) in
+            [("lunchCount", "lunch_count"), ("PK", "pk"), ("HTMLBody", "html_body"), ("a1B", "a1_b")]
+        {
             assert_eq!(snake(text), expected, "{text}");
         }
         for (text, expected) in [("RACE", "Race"), ("export-status", "ExportStatus"), ("2x", "N2x")] {
             assert_eq!(pascal(text), expected, "{text}");
         }
-        for (text, expected) in [("lunches", "lunch"), ("status", "status"), ("entries", "entry"), ("races", "race")] {
+        for (text, expected) in
+            [("lunches", "lunch"), ("status", "status"), ("entries", "entry"), ("races", "race")]
+        {
             assert_eq!(singular(text), expected, "{text}");
         }
     }

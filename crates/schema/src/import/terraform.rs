@@ -70,10 +70,12 @@ pub fn terraform(files: &[(&str, &str)]) -> Result<Found, String> {
                 reader.found.tables.push(table);
             }
             kind if kind.starts_with("aws_dynamodb") && block.has_ident("resource") => {
-                reader.found.notes.push(format!("{name}, a {kind}"));
+                reader.found.notes.push(format!("{name} ({kind})"));
             }
             "aws_appautoscaling_target" | "aws_appautoscaling_policy" => {
-                reader.found.notes.push(format!("{name}, a {kind}: units that follow the load have no word in the language"));
+                reader.found.notes.push(format!(
+                    "{name} ({kind}): units that follow the load have no word in the language"
+                ));
             }
             _ => {}
         }
@@ -89,10 +91,28 @@ struct Reader<'a> {
 
 /// What is read of a table. Anything else is told.
 const READ: [&str; 22] = [
-    "name", "billing_mode", "hash_key", "range_key", "read_capacity", "write_capacity", "table_class",
-    "stream_enabled", "stream_view_type", "deletion_protection_enabled", "region", "tags", "attribute",
-    "global_secondary_index", "local_secondary_index", "ttl", "point_in_time_recovery", "server_side_encryption",
-    "lifecycle", "depends_on", "provider", "timeouts",
+    "name",
+    "billing_mode",
+    "hash_key",
+    "range_key",
+    "read_capacity",
+    "write_capacity",
+    "table_class",
+    "stream_enabled",
+    "stream_view_type",
+    "deletion_protection_enabled",
+    "region",
+    "tags",
+    "attribute",
+    "global_secondary_index",
+    "local_secondary_index",
+    "ttl",
+    "point_in_time_recovery",
+    "server_side_encryption",
+    "lifecycle",
+    "depends_on",
+    "provider",
+    "timeouts",
 ];
 
 impl<'a> Reader<'a> {
@@ -122,7 +142,9 @@ impl<'a> Reader<'a> {
                 }
             },
             Some(Err(why)) => {
-                notes.push(format!("{label}: the name is made of {why}: write what the store calls the table"));
+                notes.push(format!(
+                    "{label}: the name is made of {why}: write what the store calls the table"
+                ));
                 None
             }
             None => {
@@ -151,18 +173,25 @@ impl<'a> Reader<'a> {
             }
         };
         let mut indexes = Vec::new();
-        for (kind, blocks) in [(IndexKind::Global, "global_secondary_index"), (IndexKind::Local, "local_secondary_index")] {
+        for (kind, blocks) in
+            [(IndexKind::Global, "global_secondary_index"), (IndexKind::Local, "local_secondary_index")]
+        {
             for block in body.get_blocks(blocks) {
                 indexes.extend(self.index(kind, &block.body, body, &kinds, billing, &label, &mut notes));
             }
         }
         let block = |name: &'static str| body.get_blocks(name).next().map(|block| &block.body);
-        let enabled = |reader: &Self, name: &'static str| block(name).filter(|inner| reader.truth(inner, "enabled") == Some(true));
-        let prevented = block("lifecycle").is_some_and(|inner| self.truth(inner, "prevent_destroy") == Some(true));
+        let enabled = |reader: &Self, name: &'static str| {
+            block(name).filter(|inner| reader.truth(inner, "enabled") == Some(true))
+        };
+        let prevented =
+            block("lifecycle").is_some_and(|inner| self.truth(inner, "prevent_destroy") == Some(true));
         let protected = self.truth(body, "deletion_protection_enabled") == Some(true);
         if prevented != protected {
-            let (is, is_not) = if protected { ("deletion", "`prevent_destroy`") } else { ("`prevent_destroy`", "deletion") };
-            notes.push(format!("{label} is protected from {is} and not by {is_not}: for the language it is both"));
+            notes.push(match protected {
+                true => format!("{label}: DynamoDB protects it from deletion, and Terraform would destroy it: for the language both keep it"),
+                false => format!("{label}: Terraform keeps it (`prevent_destroy`), and DynamoDB does not protect it from deletion: for the language both keep it"),
+            });
         }
         let recovery = enabled(self, "point_in_time_recovery");
         let recovery_days = recovery.map(|inner| {
@@ -170,7 +199,8 @@ impl<'a> Reader<'a> {
             days.and_then(|days| days.parse().ok()).unwrap_or(35)
         });
         let ttl = block("ttl").filter(|inner| self.truth(inner, "enabled") != Some(false));
-        let ttl_attribute = ttl.and_then(|inner| self.plain(inner, "attribute_name")).filter(|name| !name.is_empty());
+        let ttl_attribute =
+            ttl.and_then(|inner| self.plain(inner, "attribute_name")).filter(|name| !name.is_empty());
         let encryption = enabled(self, "server_side_encryption")
             .map(|inner| Encryption { kms_key: self.kms_key(inner, &label, &mut notes) });
         let streams = self.truth(body, "stream_enabled") != Some(false);
@@ -260,7 +290,9 @@ impl<'a> Reader<'a> {
 
     fn tags(&mut self, body: &'a Body, label: &str, notes: &mut Vec<String>) -> Vec<(String, ParamText)> {
         let mut tags: Vec<(String, ParamText)> = Vec::new();
-        for (name, written) in value(body, "tags").map(|tags| self.entries(tags, label, notes, 0)).unwrap_or_default() {
+        for (name, written) in
+            value(body, "tags").map(|tags| self.entries(tags, label, notes, 0)).unwrap_or_default()
+        {
             match self.text(written, 0) {
                 Ok(text) => {
                     tags.retain(|(known, _)| *known != name);
@@ -344,13 +376,18 @@ impl<'a> Reader<'a> {
             }
             _ => match path(written).as_deref() {
                 Some(["var", name]) => {
-                    let default = self.default(name);
-                    let default = default.or_else(|| self.variables.get(*name)?.is_none().then(|| (*name).to_owned()));
-                    // A variable that no file declares is one that somebody gives.
-                    let default = match self.variables.contains_key(*name) {
-                        true => default.ok_or_else(unknown)?,
-                        false => (*name).to_owned(),
-                    };
+                    let declared = self.variables.get(*name);
+                    if declared.is_some_and(Option::is_some) && self.default(name).is_none() {
+                        return Err(unknown());
+                    }
+                    let default = self.default(name).unwrap_or_else(|| {
+                        let note =
+                            format!("the value of var.{name}, which no file says: `{name}` stands for it");
+                        if !self.found.notes.contains(&note) {
+                            self.found.notes.push(note);
+                        }
+                        (*name).to_owned()
+                    });
                     let name = names::word(name);
                     param(&mut self.found.params, &name, &default);
                     Ok(ParamText(vec![ParamPart::Param(name)]))

@@ -70,8 +70,12 @@ impl Line {
         Self { name: name.into(), kind: kind.into(), ..Self::default() }
     }
 
+    /// Adds a check, unless it is there. What matches a pattern is not empty.
     pub(super) fn check(&mut self, check: &str) {
-        if !self.checks.iter().any(|known| known == check) {
+        let matches = |check: &str| check.starts_with("match ");
+        let said = self.checks.iter().any(|known| known == check || (check == "nonempty" && matches(known)));
+        if !said {
+            self.checks.retain(|known| !(matches(check) && known == "nonempty"));
             self.checks.push(check.to_owned());
         }
     }
@@ -107,11 +111,13 @@ impl Draft {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         comment(&mut text, &self.head);
-        let _ = writeln!(text, "system {}\n", self.system);
+        let _ = writeln!(text, "\nsystem {}\n", self.system);
         match self.naming {
             Naming::Same => {}
             Naming::Camel => text.push_str("naming camel  // lunch_count here, lunchCount in the store\n\n"),
-            Naming::Pascal => text.push_str("naming pascal  // lunch_count here, LunchCount in the store\n\n"),
+            Naming::Pascal => {
+                text.push_str("naming pascal  // lunch_count here, LunchCount in the store\n\n")
+            }
         }
         for (name, default, variable) in &self.params {
             let from = variable.as_ref().map_or_else(String::new, |variable| format!(" from {variable}"));
@@ -154,7 +160,11 @@ impl TableDraft {
             entity.write(text);
         }
         for (name, members) in &self.collections {
-            let _ = writeln!(text, "\n// Guessed: these are found in one partition.\ncollection {name} {{ {} }}", members.join(", "));
+            let _ = writeln!(
+                text,
+                "\n// Guessed: these are found in one partition.\ncollection {name} {{ {} }}",
+                members.join(", ")
+            );
         }
         text.push_str("}\n");
     }
