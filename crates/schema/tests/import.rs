@@ -10,6 +10,7 @@ use larder_model::{
 use larder_schema::import::{self, Found, FoundTable, Imported};
 use larder_schema::{Environment, Loaded, NoFiles, Sampler, Schema, TableSetup, emit, format};
 use proptest::prelude::*;
+use serde_json::json;
 
 const SYSTEMS: [&str; 5] = ["keiba", "lunch", "shops", "tdnet", "weather"];
 const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_768_471_200, 0);
@@ -415,6 +416,67 @@ fn value() -> impl Strategy<Value = AttributeValue> {
     })
 }
 
+/// A template whose words are right and whose values are anything.
+fn template() -> impl Strategy<Value = serde_json::Value> {
+    let name = || prop::sample::select(vec!["a", "b", "ttl", "x-y", "", "Status", "key"]);
+    let units = || {
+        prop::sample::select(vec![
+            json!(-1),
+            json!(0),
+            json!("5"),
+            json!(1_000_000_000_000i64),
+            json!({"Ref": "P"}),
+        ])
+    };
+    let key = move || {
+        let part = (name(), prop::sample::select(vec!["HASH", "RANGE"]));
+        prop::collection::vec(
+            part.prop_map(|(name, kind)| json!({"AttributeName": name, "KeyType": kind})),
+            0..4,
+        )
+    };
+    let index = (
+        prop::sample::select(vec!["abc", "abd", "a-b", "x", "status.index"]),
+        key(),
+        prop::sample::select(vec!["ALL", "KEYS_ONLY", "INCLUDE"]),
+        prop::collection::vec(name(), 0..4),
+    );
+    let index = index.prop_map(|(index, key, kind, names)| {
+        json!({"IndexName": index, "KeySchema": key, "Projection": {"ProjectionType": kind, "NonKeyAttributes": names}})
+    });
+    let attribute = (name(), prop::sample::select(vec!["S", "N", "B", "?"]));
+    let attribute = attribute.prop_map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind}));
+    let text = || {
+        prop::sample::select(vec![
+            json!("a b"),
+            json!("abc"),
+            json!({"Ref": "P"}),
+            json!({"Fn::Sub": "t-${P}"}),
+            json!({"Fn::If": ["C", 1, 2]}),
+        ])
+    };
+    let tag = (name(), text()).prop_map(|(name, value)| json!({"Key": name, "Value": value}));
+    let table = (
+        (text(), prop::collection::vec(attribute, 0..5), key(), prop::collection::vec(index, 0..4)),
+        (name(), any::<bool>(), units(), units(), prop::collection::vec(tag, 0..4), text()),
+    );
+    let table = table.prop_map(|((name, attributes, key, indexes), (ttl, on, read, write, tags, kms))| {
+        json!({"Type": "AWS::DynamoDB::Table", "Properties": {
+            "TableName": name,
+            "AttributeDefinitions": attributes,
+            "KeySchema": key,
+            "GlobalSecondaryIndexes": indexes,
+            "TimeToLiveSpecification": {"AttributeName": ttl, "Enabled": on},
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": on, "RecoveryPeriodInDays": read},
+            "ProvisionedThroughput": {"ReadCapacityUnits": read, "WriteCapacityUnits": write},
+            "SSESpecification": {"SSEEnabled": on, "KMSMasterKeyId": kms},
+            "Tags": tags,
+        }})
+    });
+    prop::collection::btree_map("[A-B]{1,2}|[0-9]x|Table", table, 0..3)
+        .prop_map(|tables| json!({"Parameters": {"P": {"Type": "String"}}, "Resources": tables}))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
@@ -433,6 +495,12 @@ proptest! {
             item
         });
         alone(table(&[("pk", KeyType::S), ("sk", KeyType::S)], items.collect()));
+    }
+
+    #[test]
+    fn whatever_a_template_says_gives_a_schema(template in template()) {
+        let found = import::cloudformation(&template.to_string()).expect("it has resources");
+        sound(&import::write(&found, "a template"));
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Import {
             }
         }
         for note in &imported.notes {
-            eprintln!("larder: not taken over: {note}");
+            eprintln!("larder: {note}");
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Import {
             [system] => found.system = Some(system.clone()),
             several => {
                 found.notes.push(format!(
-                    "that the tables are of several systems: {}; name the tables of one to import it alone",
+                    "that the tables are of several systems ({}): name the tables of one to import it alone",
                     several.join(", ")
                 ));
             }

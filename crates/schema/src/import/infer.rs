@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use larder_model::{AttributeValue, IndexKind, Item, KeyAttribute, KeyType, Projection};
+use larder_model::limits::{GLOBAL_INDEXES_MAX, INDEX_KEY_ATTRIBUTES_MAX};
+use larder_model::{
+    AttributeValue, IndexDefinition, IndexKind, Item, KeyAttribute, KeySchema, KeyType, Projection,
+};
 
 use super::FoundTable;
 use super::fields::{Guess, Types, sounds_secret};
@@ -48,7 +51,9 @@ pub(super) fn is_record(item: &Item) -> bool {
 /// Why a table cannot be said in the language at all.
 pub(super) fn obstacle(table: &FoundTable, naming: Naming) -> Option<String> {
     let label = &table.label;
-    if table.key.partition.len() != 1 || table.key.sort.len() > 1 {
+    let KeySchema { partition, sort } = &table.key;
+    let twice = sort.iter().any(|attribute| partition.contains(attribute));
+    if partition.len() != 1 || sort.len() > 1 || twice {
         return Some(format!("table {label} has no key that could be read"));
     }
     let unsaid = table.key.attributes().find(|attribute| !sayable(&attribute.name, naming));
@@ -157,7 +162,9 @@ fn settings(frame: &Frame<'_>, draft: &mut TableDraft) {
     if let Some(view) = found.stream {
         say("stream", write::stream(view).to_owned());
     }
-    let (said, unsaid): (Vec<_>, Vec<_>) = found.tags.iter().partition(|(tag, _)| names::is_word(tag));
+    let mut seen = BTreeSet::new();
+    let is_said = |(tag, _): &&(String, _)| names::is_word(tag) && seen.insert(tag.clone());
+    let (said, unsaid): (Vec<_>, Vec<_>) = found.tags.iter().partition(is_said);
     if !said.is_empty() {
         let tags: Vec<String> =
             said.iter().map(|(tag, value)| format!("{tag} {}", write::param_text(value))).collect();
@@ -174,6 +181,7 @@ fn settings(frame: &Frame<'_>, draft: &mut TableDraft) {
 
 fn indexes(frame: &Frame<'_>, draft: &mut TableDraft) {
     let mut aliases = Taken::default();
+    let mut seen: Vec<&str> = Vec::new();
     for index in &frame.found.indexes {
         let name = index.name.as_str();
         if index.kind == IndexKind::Local {
@@ -193,13 +201,11 @@ fn indexes(frame: &Frame<'_>, draft: &mut TableDraft) {
                 "index `{name}` has limits to its on-demand units: the language has no word for them"
             ));
         }
-        // Where an attribute is the TTL, no field can be called so.
-        if index.key.attributes().any(|attribute| Some(attribute.name.as_str()) == frame.ttl) {
-            draft.notes.push(format!(
-                "index `{name}` is made of the TTL attribute, which the language cannot say: it is left out"
-            ));
+        if let Some(why) = unsaid_index(index, frame, draft.indexes.len(), &seen) {
+            draft.notes.push(format!("index `{name}` {why}: it is left out"));
             continue;
         }
+        seen.push(name);
         let side = |parts: &[KeyAttribute]| {
             parts.iter().map(|part| frame.name(&part.name)).collect::<Vec<_>>().join(", ")
         };
@@ -216,10 +222,22 @@ fn indexes(frame: &Frame<'_>, draft: &mut TableDraft) {
             Projection::All => line.push_str(" project all"),
             Projection::KeysOnly => line.push_str(" project keys"),
             Projection::Include(names) => {
-                let is_said = |name: &&String| Some(name.as_str()) != frame.ttl;
-                let said: Vec<&str> = names.iter().filter(is_said).map(|name| frame.name(name)).collect();
-                if said.len() < names.len() {
-                    draft.notes.push(format!("index `{name}` shows the TTL attribute, which the language cannot say there: it is left out"));
+                let mut said: Vec<&str> = Vec::new();
+                for shown in names {
+                    let name_here = frame.name(shown);
+                    if Some(shown.as_str()) == frame.ttl {
+                        draft.notes.push(format!("index `{name}` shows the TTL attribute, which the language cannot say there: it is left out"));
+                    } else if !said.contains(&name_here) {
+                        said.push(name_here);
+                    }
+                }
+                // Alone, these words mean something else.
+                if let ["all" | "keys"] = said.as_slice() {
+                    draft.notes.push(format!(
+                        "index `{name}` shows `{}` alone, which the language cannot say: it is left out",
+                        said[0]
+                    ));
+                    said.clear();
                 }
                 line.push_str(&match said.is_empty() {
                     true => " project keys".to_owned(),
@@ -229,6 +247,31 @@ fn indexes(frame: &Frame<'_>, draft: &mut TableDraft) {
         }
         draft.indexes.push(line);
     }
+}
+
+/// Why the language cannot say an index.
+fn unsaid_index(
+    index: &IndexDefinition,
+    frame: &Frame<'_>,
+    said: usize,
+    seen: &[&str],
+) -> Option<&'static str> {
+    let KeySchema { partition, sort } = &index.key;
+    let names: BTreeSet<&str> = index.key.attributes().map(|attribute| attribute.name.as_str()).collect();
+    if partition.is_empty() || partition.len().max(sort.len()) > INDEX_KEY_ATTRIBUTES_MAX {
+        return Some("has no key that could be read");
+    }
+    if names.len() < partition.len() + sort.len() {
+        return Some("names an attribute twice");
+    }
+    // Where an attribute is the TTL, no field can be called so.
+    if frame.ttl.is_some_and(|ttl| names.contains(ttl)) {
+        return Some("is made of the TTL attribute, which the language cannot say");
+    }
+    if seen.contains(&index.name.as_str()) {
+        return Some("is there twice");
+    }
+    (said >= GLOBAL_INDEXES_MAX).then_some("is one more than DynamoDB allows")
 }
 
 impl Frame<'_> {

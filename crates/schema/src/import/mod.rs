@@ -185,8 +185,12 @@ pub fn write(found: &Found, origin: &str) -> Imported {
     let mut tables: Vec<(&FoundTable, Level)> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     for table in &found.tables {
+        let twice = tables
+            .iter()
+            .any(|(other, _)| known(&other.name, &found.params) == known(&table.name, &found.params));
         match infer::obstacle(table, naming) {
             Some(why) => left_out.push(why),
+            None if twice => left_out.push(format!("table {}: another has its name", table.label)),
             None => tables.push((table, settled(table, &system, naming, &found.params))),
         }
     }

@@ -224,7 +224,7 @@ pub(super) fn billing(billing: model::Billing) -> String {
     match billing {
         model::Billing::OnDemand => "on_demand".to_owned(),
         model::Billing::Provisioned(units) => {
-            format!("provisioned {} / {}", units.read.max(1), units.write.max(1))
+            format!("provisioned {} / {}", units.read.clamp(1, 1_000_000), units.write.clamp(1, 1_000_000))
         }
     }
 }
