@@ -150,7 +150,7 @@ fn settings(frame: &Frame<'_>, draft: &mut TableDraft) {
         None => {}
         Some(larder_model::Encryption { kms_key: None }) => say("encryption", "aws_managed".to_owned()),
         Some(larder_model::Encryption { kms_key: Some(key) }) => {
-            say("encryption", format!("kms {}", quoted(key)))
+            say("encryption", format!("kms {}", quoted(key)));
         }
     }
     if found.retain {

@@ -218,7 +218,7 @@ fn split<'a>(texts: &[&'a str], sign: char) -> Option<Vec<Piece<'a>>> {
     let rows: Vec<Vec<&'a str>> = texts.iter().map(|text| text.split(sign).collect()).collect();
     let fewest = rows.iter().map(Vec::len).min()?;
     let even = rows.iter().all(|row| row.len() == fewest);
-    if fewest < 2 || fewest > HOLES_MAX * 2 {
+    if !(2..=HOLES_MAX * 2).contains(&fewest) {
         return None;
     }
     let distinct = texts.iter().collect::<BTreeSet<_>>().len();

@@ -292,7 +292,7 @@ fn naming(found: &Found) -> Naming {
         .chain(indexed.map(|attribute| attribute.name.as_str()))
         .chain(items.flat_map(Item::names).filter(|name| !name.starts_with("larder_")))
         .collect();
-    names::naming(all.iter().copied(), &fixed)
+    names::naming(&all.into_iter().collect::<Vec<_>>(), &fixed)
 }
 
 /// The words above the schema: where it is from, and what to do next.

@@ -82,15 +82,15 @@ pub(super) fn singular(text: &str) -> String {
 }
 
 /// The `naming` under which most attributes need no name of their own. Those in `fixed` can have none.
-pub(super) fn naming<'a>(all: impl Iterator<Item = &'a str> + Clone, fixed: &[&str]) -> Naming {
+pub(super) fn naming(all: &[&str], fixed: &[&str]) -> Naming {
     let says = |naming: Naming, name: &str| naming.stored(&snake(name)) == name && is_word(&snake(name));
     let score = |naming: Naming| {
         let (said, changed) = all
-            .clone()
+            .iter()
             .filter(|name| says(naming, name))
             .fold((0, 0), |(said, changed), name| (said + 1, changed + usize::from(snake(name) != *name)));
         let fits = changed > 0 && fixed.iter().all(|name| says(naming, name));
-        (fits && said * 2 > all.clone().count()).then_some(changed)
+        (fits && said * 2 > all.len()).then_some(changed)
     };
     [Naming::Camel, Naming::Pascal]
         .into_iter()
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn naming_is_what_most_attributes_follow() {
-        let of = |names: &[&str], fixed: &[&str]| naming(names.iter().copied(), fixed);
+        let of = |names: &[&str], fixed: &[&str]| naming(names, fixed);
         assert_eq!(of(&["pk", "lunchCount", "cachedAt"], &["pk"]), Naming::Camel);
         assert_eq!(of(&["PK", "lunchCount"], &["PK"]), Naming::Same);
         assert_eq!(of(&["Id", "CompanyCode"], &["Id"]), Naming::Pascal);

@@ -329,7 +329,7 @@ impl<'a> Reader<'a> {
                 .collect(),
             Expression::FuncCall(call) if depth < DEPTH_MAX && call.name.name.as_str() == "merge" => {
                 let mut all = Vec::new();
-                for argument in call.args.iter() {
+                for argument in &call.args {
                     all.extend(self.entries(argument, label, notes, depth + 1));
                 }
                 all
@@ -361,7 +361,7 @@ impl<'a> Reader<'a> {
             Expression::Parenthesis(inner) => self.text(inner.inner(), depth + 1),
             Expression::StringTemplate(template) => {
                 let mut text = ParamText(Vec::new());
-                for element in template.iter() {
+                for element in template {
                     match element {
                         Element::Literal(literal) => text.0.push(ParamPart::Text(literal.to_string())),
                         Element::Interpolation(inner) => text.0.extend(self.text(&inner.expr, depth + 1)?.0),

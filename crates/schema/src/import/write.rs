@@ -114,9 +114,9 @@ impl Draft {
         let _ = writeln!(text, "\nsystem {}\n", self.system);
         match self.naming {
             Naming::Same => {}
-            Naming::Camel => text.push_str("naming camel  // lunch_count here, lunchCount in the store\n\n"),
+            Naming::Camel => text.push_str("naming camel  // like_this here, likeThis in the store\n\n"),
             Naming::Pascal => {
-                text.push_str("naming pascal  // lunch_count here, LunchCount in the store\n\n")
+                text.push_str("naming pascal  // like_this here, LikeThis in the store\n\n");
             }
         }
         for (name, default, variable) in &self.params {

@@ -29,10 +29,7 @@ pub(super) fn json(text: &str) -> Result<Json, String> {
         let (event, span) = event.map_err(|error| error.to_string())?;
         let line = span.start.line();
         let (value, anchor) = match event {
-            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag)
-                if open.len() >= DEPTH_MAX =>
-            {
-                let _ = (anchor, tag);
+            Event::SequenceStart(..) | Event::MappingStart(..) if open.len() >= DEPTH_MAX => {
                 return Err(format!("line {line}: more than {DEPTH_MAX} levels"));
             }
             Event::SequenceStart(anchor, tag) => {
