@@ -123,6 +123,10 @@ impl Import {
         };
         let bounded = self.bounded(&store, &tables).await?;
         let mut found = Found::default();
+        // What a store cannot do it cannot tell either.
+        for (feature, why) in store.lacks().await.map_err(wrong)? {
+            found.notes.push(format!("{feature:?}, of which this store says nothing: {why}"));
+        }
         let mut systems: Vec<String> = Vec::new();
         for table in &tables {
             let Some(deployed) = store.describe(table).await.map_err(wrong)? else { continue };
