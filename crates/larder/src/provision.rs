@@ -48,6 +48,8 @@ const SYSTEM_TAG: &str = "larder:system";
 const TABLE_TAG: &str = "larder:table";
 const ON_DELETE_TAG: &str = "larder:on-delete";
 const RETAIN: &str = "retain";
+/// Names the table that this one is migrated to, while its stream is followed; empty when it is not any more.
+pub(crate) const MIGRATING_TAG: &str = "larder:migrating-to";
 
 /// How often a step is tried again because the store was busy.
 const BUSY_TRIES_MAX: u32 = 200;

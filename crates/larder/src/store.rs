@@ -701,6 +701,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Err(Error::Unsupported(format!("{} has no client of the SDK", self.place())))
     }
 
+    /// The official SDK's client of the streams of this store, where there is one.
+    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        Err(Error::Unsupported(format!("{} has no client of the SDK for streams", self.place())))
+    }
+
     /// The engine below an embedded store, for a server that lets others in while this process has it open.
     #[doc(hidden)]
     fn engine(&self) -> Option<&larder_engine::Engine> {

@@ -93,6 +93,15 @@ impl System {
     /// # }
     /// ```
     pub async fn open_with(schema: Schema, store: Store, environment: Environment) -> Result<Self, Error> {
+        let system = Self::on(schema, store, environment)?;
+        if system.0.store.is_embedded() {
+            system.provision().await?;
+        }
+        Ok(system)
+    }
+
+    /// A system on whatever is in the store.
+    pub(crate) fn on(schema: Schema, store: Store, environment: Environment) -> Result<Self, Error> {
         let setups = schema.tables(&environment).map_err(Error::Environment)?;
         let schema = Arc::new(schema);
         let shared = Shared::default();
@@ -115,12 +124,7 @@ impl System {
                 )));
             }
         }
-        let system =
-            Self(Arc::new(Inner { schema, environment, store, entities, shared, opened: Instant::now() }));
-        if system.0.store.is_embedded() {
-            system.provision().await?;
-        }
-        Ok(system)
+        Ok(Self(Arc::new(Inner { schema, environment, store, entities, shared, opened: Instant::now() })))
     }
 
     /// Makes the tables and indexes that are missing. Nothing is removed.
@@ -221,6 +225,11 @@ impl System {
     /// ```
     pub fn entries(&self, entity: &str) -> Option<Shelf<Entry>> {
         self.core(entity).map(Shelf::on)
+    }
+
+    /// The entities of a table, by its name in the schema.
+    pub(crate) fn cores(&self, table: &str) -> Vec<Arc<Core>> {
+        self.0.entities.iter().filter(|core| core.table().name == table).cloned().collect()
     }
 
     pub(crate) fn core(&self, entity: &str) -> Option<Arc<Core>> {

@@ -30,6 +30,16 @@ pub(super) fn client(core: Core) -> Client {
     Client::from_conf(config.build())
 }
 
+pub(super) fn streams_client(core: Core) -> aws_sdk_dynamodbstreams::Client {
+    let config = aws_sdk_dynamodbstreams::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static(Arn::REGION))
+        .endpoint_url(format!("http://{HOST}"))
+        .credentials_provider(Credentials::new("larder", "larder", None, None, "larder"))
+        .http_client(InProcess(core));
+    aws_sdk_dynamodbstreams::Client::from_conf(config.build())
+}
+
 #[derive(Clone, Debug)]
 struct InProcess(Core);
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::update_table::builders::UpdateTableFluentBuilder;
 use aws_sdk_dynamodb::types as sdk;
-use aws_sdk_dynamodb::{Client, Config};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use larder_engine::ops::{Request, Response};
 use larder_model::{
@@ -46,6 +46,8 @@ const PITR_DAYS_DEFAULT: i32 = 35;
 #[derive(Clone, Debug)]
 pub(super) struct DynamoDb {
     client: Client,
+    /// What the client was made from, unless the program made it.
+    config: Option<aws_config::SdkConfig>,
     clock: Clock,
     place: String,
     /// Found when first asked for: who only reads and writes items need not wait for it.
@@ -89,6 +91,7 @@ impl DynamoDb {
         }
         Ok(Self {
             client: Client::new(&config),
+            config: Some(config),
             clock,
             place,
             lacks: Arc::default(),
@@ -99,7 +102,7 @@ impl DynamoDb {
     /// On a client of the program's own, which may lead anywhere.
     pub(super) fn on_client(client: Client) -> Self {
         let place = Address::DynamoDb { endpoint: None }.to_string();
-        Self { client, clock: Clock::system(), place, lacks: Arc::default(), regional: false }
+        Self { client, config: None, clock: Clock::system(), place, lacks: Arc::default(), regional: false }
     }
 
     async fn find_lacks(&self) -> Result<Lacks, Error> {
@@ -287,8 +290,10 @@ impl Backend for DynamoDb {
         if !self.regional {
             return None;
         }
-        let config: Config = self.client.config().to_builder().region(Region::new(region.to_owned())).build();
-        Some(Arc::new(Self { client: Client::from_conf(config), ..self.clone() }))
+        let region = Region::new(region.to_owned());
+        let client = Client::from_conf(self.client.config().to_builder().region(region.clone()).build());
+        let config = self.config.clone().map(|config| config.into_builder().region(region).build());
+        Some(Arc::new(Self { client, config, ..self.clone() }))
     }
 
     async fn list_tables(&self) -> Result<Vec<TableName>, Error> {
@@ -497,6 +502,15 @@ impl Backend for DynamoDb {
 
     async fn sdk_client(&self) -> Result<Client, Error> {
         Ok(self.client.clone())
+    }
+
+    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        let config = self.config.as_ref().ok_or_else(|| {
+            Error::Unsupported(
+                "a store on a client of the program's own has no client for streams".to_owned(),
+            )
+        })?;
+        Ok(aws_sdk_dynamodbstreams::Client::new(config))
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {

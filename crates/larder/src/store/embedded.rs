@@ -300,6 +300,10 @@ impl Backend for Embedded {
         Ok(super::client::client(self.core.clone()))
     }
 
+    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        Ok(super::client::streams_client(self.core.clone()))
+    }
+
     async fn pause(&self, _asked: u32) -> Result<(), Error> {
         self.core.work().await.map_err(error)
     }

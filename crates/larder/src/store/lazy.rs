@@ -117,6 +117,10 @@ impl Backend for Lazy {
         self.backend().await?.sdk_client().await
     }
 
+    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        self.backend().await?.streams_client().await
+    }
+
     async fn pause(&self, asked: u32) -> Result<(), Error> {
         self.backend().await?.pause(asked).await
     }

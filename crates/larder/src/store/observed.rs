@@ -111,6 +111,10 @@ impl Backend for Observed {
         self.backend.sdk_client().await
     }
 
+    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        self.backend.streams_client().await
+    }
+
     async fn pause(&self, asked: u32) -> Result<(), Error> {
         self.backend.pause(asked).await
     }

@@ -1,0 +1,595 @@
+//! Migration: the records of one schema, table by table, become those of another, while programs write.
+//!
+//! A breaking change has a new `version`, and with it new table names: `lunch-cache` becomes `lunch-cache-v2`. A
+//! program finds its table by the schema it was made with, so nothing has to be told where the data is: programs of
+//! the old schema use the old table, programs of the new schema the new one, and the switch is their deployment.
+//! `docs/decisions/0007-migration.md` says why. Between two stores it is the same, with the stores in place of the
+//! names.
+//!
+//! [`Migration::run`] makes the new tables, copies, carries over what is written meanwhile, verifies, and says that
+//! programs may switch. Run again, it goes on where it was, on any machine; after the switch it carries over what
+//! programs of the old schema still wrote. [`Migration::rollback`] carries back what was written since the switch;
+//! [`Migration::finish`] removes the table that nobody uses any more, when its name is given.
+//!
+//! Promises:
+//! - Nothing is lost and nothing doubled: each record of the old table is in the new one once, with its last write.
+//! - An older write never replaces a newer one, on either side.
+//! - Cut off anywhere, the next run reaches the same end.
+//! - Records that cannot be converted are listed, and stop it unless they are to be left behind.
+//!
+//! ```
+//! use larder::migrate::{Migration, Need, Options};
+//! use larder::provision::Silent;
+//! use larder::{Environment, Fields, Schema, Store, System};
+//! # use larder_schema::NoFiles;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let load = |text| Schema::load("notes.larder", text, &mut NoFiles, &Environment::new()).schema.expect("it is right");
+//! let old = load(
+//!     "system notes
+//!      table notes {
+//!        key  id
+//!        entity Note { id: string nonempty }
+//!      }",
+//! );
+//! let new = load(
+//!     "system notes
+//!      version 2
+//!      table notes {
+//!        key  pk
+//!        entity Note {
+//!          key   \"NOTE#{id}\"
+//!          id:   string nonempty
+//!          text: string default \"\"
+//!        }
+//!      }",
+//! );
+//! let store = Store::memory().await;
+//! let notes = System::open(old.clone(), store.clone()).await?;
+//! let note = Fields::from([("id".to_owned(), "a".into())]);
+//! notes.entries("Note").expect("it has notes").create(note.clone()).await?;
+//!
+//! let migration = Migration::new((old, store.clone()), (new.clone(), store.clone()), Environment::new())?;
+//! assert_eq!(migration.need(), Need::Copy);
+//! println!("{}", migration.plan().await?);
+//! migration.run(&Options::default(), &mut Silent).await?;
+//!
+//! let notes = System::open(new, store).await?;
+//! assert!(notes.entries("Note").expect("it has notes").get(note).await?.is_some());
+//! # Ok(())
+//! # }
+//! ```
+
+mod carry;
+mod convert;
+mod report;
+mod run;
+mod state;
+mod stream;
+
+use std::time::Duration;
+
+use larder_engine::ops::Scan;
+use larder_model::{TableName, Tags, UnixTime};
+use larder_schema::{Change, Environment, TableSetup, compare};
+
+use crate::price::{self, Units};
+use crate::provision::{self, Desired, Permissions, Silent};
+use crate::store::{self, Feature, Store, TableChange};
+use crate::{Error, Schema, System, census};
+
+use carry::{Carrier, Notes, Side, Way};
+use convert::Converter;
+use run::{Ended, Run};
+
+pub use report::{Event, Late, Need, Options, Outcome, Plan, TablePlan, Unconverted, Watch};
+pub use state::{Phase, State, TABLE, known};
+
+/// How long a table is kept when the schema does not say.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How often a copy is begun again because it was left alone for longer than its stream lasts.
+const RESTARTS_MAX: u32 = 3;
+/// What one machine copies, for the estimate.
+const ITEMS_PER_SECOND: u64 = 2_000;
+const SUPERSEDED_TAG: &str = "larder:superseded-by";
+const KEEP_TAG: &str = "larder:keep-until";
+
+/// From one schema on a store to another, on the same or on another store.
+#[derive(Debug)]
+pub struct Migration {
+    system: String,
+    /// What differs between the schemas.
+    pub changes: Vec<Change>,
+    /// Old tables that nothing takes over, by their names in the schema.
+    pub left: Vec<String>,
+    pairs: Vec<Pair>,
+    desired: Desired,
+    to: Store,
+    keep: Duration,
+    next_version: u32,
+}
+
+/// A table, before and after.
+#[derive(Debug)]
+struct Pair {
+    old: Side,
+    new: Side,
+    setup: TableSetup,
+    /// It has another place or name.
+    moves: bool,
+}
+
+impl Migration {
+    /// From the old schema on its store to the new one on its store, in one environment.
+    pub fn new(
+        (old, from): (Schema, Store),
+        (new, to): (Schema, Store),
+        environment: Environment,
+    ) -> Result<Self, Error> {
+        let changes = compare(&old, &new);
+        let desired = Desired::of(&new, &environment).map_err(Error::Environment)?;
+        let version = |schema: &Schema| schema.version.map_or(1, |version| version.number);
+        let keep = new.version.and_then(|version| version.keep_millis);
+        let keep = keep.and_then(|millis| u64::try_from(millis).ok()).map_or(KEEP, Duration::from_millis);
+        let next_version = version(&old) + 1;
+        let same_store = from.place() == to.place();
+        let (before, after) =
+            (System::on(old, from, environment.clone())?, System::on(new, to.clone(), environment)?);
+        let (mut pairs, mut left) = (Vec::new(), Vec::new());
+        for table in &before.schema().tables {
+            let counterpart = counterpart(before.schema(), after.schema(), &table.name);
+            let setup = desired.setups.iter().find(|setup| Some(setup.table.as_str()) == counterpart);
+            let sides = (
+                Side::new(before.cores(&table.name)),
+                counterpart.and_then(|name| Side::new(after.cores(name))),
+            );
+            let ((Some(old), Some(new)), Some(setup)) = (sides, setup) else {
+                left.push(table.name.clone());
+                continue;
+            };
+            let same_region = old.cores()[0].table().region == new.cores()[0].table().region;
+            let moves = !same_store || !same_region || old.table() != new.table();
+            pairs.push(Pair { old, new, setup: setup.clone(), moves });
+        }
+        let system = after.schema().system.clone();
+        Ok(Self { system, changes, left, pairs, desired, to, keep, next_version })
+    }
+
+    /// What the change asks for.
+    pub fn need(&self) -> Need {
+        let breaking = self.changes.iter().any(Change::is_breaking);
+        match (self.pairs.iter().any(|pair| pair.moves), breaking) {
+            (true, _) => Need::Copy,
+            (false, true) => Need::Version(self.next_version),
+            (false, false) if self.changes.is_empty() => Need::Nothing,
+            (false, false) => Need::Apply,
+        }
+    }
+
+    fn moving(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(|pair| pair.moves)
+    }
+
+    /// Looks, and says what a run would do. Changes nothing.
+    pub async fn plan(&self) -> Result<Plan, Error> {
+        let mut tables = Vec::new();
+        for pair in self.moving() {
+            let size = census::size(pair.old.store(), pair.old.table()).await?;
+            let size = size.ok_or_else(|| store::Error::NoTable { table: pair.old.table().clone() })?;
+            let average = size.bytes.checked_div(size.items).unwrap_or(0);
+            let writes = 1 + pair.setup.definition.indexes.len() as u64;
+            // Read once to be copied, and on both sides to be compared.
+            let read = 3.0 * price::read_units(size.bytes, true);
+            let write = price::write_units(average) * (size.items * writes) as f64;
+            tables.push(TablePlan {
+                source: pair.old.table().clone(),
+                target: pair.new.table().clone(),
+                items: size.items,
+                bytes: size.bytes,
+                units: if size.items == 0 { Units::default() } else { Units { read, write } },
+                lasting: Duration::from_secs(size.items / ITEMS_PER_SECOND),
+                state: State::load(&self.to, pair.new.table()).await?,
+            });
+        }
+        let from = self.pairs.first().map_or_else(String::new, |pair| pair.old.store().place());
+        Ok(Plan {
+            from,
+            to: self.to.place(),
+            changes: self.changes.clone(),
+            tables,
+            left: self.left.clone(),
+            keep: self.keep,
+        })
+    }
+
+    /// Makes the new tables, copies, verifies and switches; or goes on with that. After the switch it carries over what
+    /// was written to the old tables.
+    pub async fn run(&self, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, Error> {
+        state::provision(&self.to).await?;
+        let mut states = Vec::new();
+        for pair in self.moving() {
+            states.push(self.begun(pair).await?);
+        }
+        self.provision().await?;
+        let mut outcome = Outcome::default();
+        for (pair, state) in
+            self.moving().zip(states.iter_mut()).filter(|(_, state)| state.phase == Phase::Copying)
+        {
+            self.watch_stream(pair, state, Way::Forward).await?;
+            let mut run = self.running(pair, state.clone(), Way::Forward, options, &mut *watch).await?;
+            let ended = run.whole_copy().await?;
+            *state = run.state.clone();
+            outcome.take(run.carrier.notes.into_inner());
+            match ended {
+                Ended::Done => {}
+                Ended::Stopped | Ended::Unconverted | Ended::Lost => {
+                    outcome.tables = states;
+                    return Ok(outcome);
+                }
+            }
+        }
+        for (pair, state) in self.moving().zip(states.iter_mut()) {
+            if state.phase == Phase::Copying {
+                self.switch(state, Phase::Switched).await?;
+                self.mark(&pair.old, pair.new.table(), state.keep_until).await?;
+            }
+            self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
+        }
+        outcome.is_done = true;
+        outcome.tables = states;
+        Ok(outcome)
+    }
+
+    /// Carries back what was written to the new tables since the switch, so that programs of the old schema can go on.
+    /// Before the switch there is nothing to carry, and the new tables are given up.
+    pub async fn rollback(&self, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, Error> {
+        let mut states = self.states().await?;
+        let mut outcome = Outcome::default();
+        for (pair, state) in self.moving().zip(states.iter_mut()) {
+            match state.phase {
+                Phase::Copying => {
+                    (state.place, state.verified) = (None, None);
+                    self.switch(state, Phase::Returned).await?;
+                    continue;
+                }
+                Phase::Switched => {
+                    // What programs of the old schema wrote meanwhile is part of what is carried back.
+                    self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
+                    state.phase = Phase::Returning;
+                    (state.place, state.verified) = (None, None);
+                    state.save(&self.to).await?;
+                }
+                Phase::Returning | Phase::Returned => {}
+            }
+            if state.phase == Phase::Returning {
+                self.watch_stream(pair, state, Way::Back).await?;
+                let mut run = self.running(pair, state.clone(), Way::Back, options, &mut *watch).await?;
+                let ended = run.whole_return().await?;
+                *state = run.state.clone();
+                outcome.take(run.carrier.notes.into_inner());
+                if ended != Ended::Done {
+                    outcome.tables = states;
+                    return Ok(outcome);
+                }
+            }
+        }
+        for (pair, state) in self.moving().zip(states.iter_mut()) {
+            if state.phase == Phase::Returning {
+                self.switch(state, Phase::Returned).await?;
+                self.mark(&pair.new, pair.old.table(), state.keep_until).await?;
+            }
+            if state.place.is_some() && state.verified.is_some() {
+                self.carry_late(pair, state, Way::Back, options, &mut *watch, &mut outcome).await?;
+            }
+        }
+        outcome.is_done = true;
+        outcome.tables = states;
+        Ok(outcome)
+    }
+
+    /// The tables that are no longer used, and until when each is kept.
+    pub async fn superseded(&self) -> Result<Vec<(TableName, Option<UnixTime>)>, Error> {
+        let states = self.states().await?;
+        let tables =
+            self.moving().zip(&states).filter_map(|(pair, state)| Some((pair.unused(state.phase)?, state)));
+        Ok(tables.map(|(side, state)| (side.table().clone(), state.keep_until)).collect())
+    }
+
+    /// Carries over what came late, then removes the tables that are no longer used and that are permitted by name. A
+    /// late write that cannot be carried stops it once.
+    pub async fn finish(
+        &self,
+        permissions: &Permissions,
+        options: &Options,
+        watch: &mut dyn Watch,
+    ) -> Result<Outcome, Error> {
+        let mut states = self.states().await?;
+        let mut outcome = Outcome { is_done: true, ..Outcome::default() };
+        for (pair, state) in self.moving().zip(states.iter_mut()) {
+            let Some(unused) = pair.unused(state.phase) else {
+                return Err(Error::NotAllowed(format!(
+                    "the migration to {} is {}: go on with it, or roll it back",
+                    state.target,
+                    state.phase.name()
+                )));
+            };
+            if !permissions.allows(unused.table().as_str()) {
+                outcome.is_done = false;
+                continue;
+            }
+            let way = if state.phase == Phase::Switched { Way::Forward } else { Way::Back };
+            if unused.store().describe(unused.table()).await?.is_some() {
+                if state.verified.is_some() {
+                    self.carry_late(pair, state, way, options, &mut *watch, &mut outcome).await?;
+                }
+                if !outcome.late.is_empty() || !outcome.unconverted.is_empty() {
+                    outcome.is_done = false;
+                    continue;
+                }
+                destroy(unused).await?;
+            }
+            if state.phase == Phase::Returned {
+                tag(&pair.old, [(provision::MIGRATING_TAG, ""), (SUPERSEDED_TAG, ""), (KEEP_TAG, "")])
+                    .await?;
+                if state.streams.0 {
+                    stream::switch_off(pair.old.store(), pair.old.table()).await?;
+                }
+            }
+            state.remove(&self.to).await?;
+        }
+        outcome.tables = states;
+        Ok(outcome)
+    }
+
+    async fn states(&self) -> Result<Vec<State>, Error> {
+        let mut states = Vec::new();
+        for pair in self.moving() {
+            let state = State::load(&self.to, pair.new.table()).await?;
+            states.push(state.ok_or_else(|| {
+                Error::NotAllowed(format!(
+                    "{} knows of no migration to {}: begin one with `larder migrate`",
+                    self.to.place(),
+                    pair.new.table()
+                ))
+            })?);
+        }
+        Ok(states)
+    }
+
+    /// The state of a table's migration, which may be that it begins now.
+    async fn begun(&self, pair: &Pair) -> Result<State, Error> {
+        let (source, target) = (pair.old.table().clone(), pair.new.table().clone());
+        let known = State::load(&self.to, &target).await?;
+        let number = match known {
+            Some(state) if state.source != source || state.source_place != pair.old.store().place() => {
+                return Err(Error::NotAllowed(format!(
+                    "{target} is already being made from {} of {}: finish that first",
+                    state.source, state.source_place
+                )));
+            }
+            Some(state) if state.phase == Phase::Returning => {
+                return Err(Error::NotAllowed(format!(
+                    "{target} is being rolled back: go on with that by `larder migrate rollback`"
+                )));
+            }
+            Some(state) if state.phase == Phase::Returned => state.number,
+            Some(state) => return Ok(state),
+            None => 0,
+        };
+        if pair.old.store().describe(&source).await?.is_none() {
+            return Err(store::Error::NoTable { table: source }.into());
+        }
+        if number == 0 && pair.new.store().describe(&target).await?.is_some() {
+            let scan = Scan { limit: Some(1), consistent: true, ..Scan::of(target.clone()) };
+            if pair.new.store().scan(scan).await?.scanned > 0 {
+                return Err(Error::NotAllowed(format!(
+                    "{target} has items already that no migration wrote: remove that table, or raise the version"
+                )));
+            }
+        }
+        let now = self.to.clock().now();
+        let mut state = State {
+            system: self.system.clone(),
+            source_place: pair.old.store().place(),
+            source,
+            target,
+            phase: Phase::Copying,
+            began: now,
+            saved: now,
+            copied: 0,
+            is_copied: false,
+            verified: None,
+            switched: None,
+            keep_until: None,
+            next: None,
+            place: None,
+            streams: (false, false),
+            number,
+        };
+        state.save(&self.to).await?;
+        Ok(state)
+    }
+
+    async fn provision(&self) -> Result<(), Error> {
+        let targets = self.moving().map(|pair| pair.setup.clone()).collect();
+        let desired = [Desired { system: self.desired.system.clone(), setups: targets }];
+        let plan = provision::plan(&desired, &self.to).await?;
+        provision::apply(&plan, &self.to, &Permissions::default(), &mut Silent).await?;
+        Ok(())
+    }
+
+    /// Notes that a stream is followed, and whether it has to be switched on for that, before it is.
+    async fn watch_stream(&self, pair: &Pair, state: &mut State, way: Way) -> Result<(), Error> {
+        let (side, other) = (pair.source(way), pair.target(way));
+        tag(side, [(provision::MIGRATING_TAG, other.table().as_str())]).await?;
+        if stream::is_off(side.store(), side.table()).await? {
+            match way {
+                Way::Forward => state.streams.0 = true,
+                Way::Back => state.streams.1 = true,
+            }
+            state.save(&self.to).await?;
+        }
+        Ok(())
+    }
+
+    async fn running<'a>(
+        &self,
+        pair: &Pair,
+        state: State,
+        way: Way,
+        options: &Options,
+        watch: &'a mut dyn Watch,
+    ) -> Result<Run<'a>, Error> {
+        let (source, target) = match way {
+            Way::Forward => (pair.old.clone(), pair.new.clone()),
+            Way::Back => (pair.new.clone(), pair.old.clone()),
+        };
+        let converter =
+            |from: &Side, to: &Side| Converter::new(from.cores().to_vec(), to.cores().to_vec(), state.began);
+        let late = match state.phase {
+            Phase::Copying | Phase::Returning => false,
+            Phase::Switched | Phase::Returned => true,
+        };
+        let expected = census::size(source.store(), source.table()).await?.map_or(0, |size| size.items);
+        let carrier = Carrier {
+            way,
+            forward: converter(&pair.old, &pair.new),
+            converter: converter(&source, &target),
+            source,
+            target,
+            late,
+            notes: parking_lot::Mutex::new(Notes::default()),
+        };
+        Ok(Run { carrier, state, home: self.to.clone(), watch, skips: options.skip_unconverted, expected })
+    }
+
+    async fn carry_late(
+        &self,
+        pair: &Pair,
+        state: &mut State,
+        way: Way,
+        options: &Options,
+        watch: &mut dyn Watch,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let mut run = self.running(pair, state.clone(), way, options, watch).await?;
+        let ended = run.late().await?;
+        *state = run.state.clone();
+        if ended == Ended::Lost {
+            outcome.unseen.push(run.carrier.source.table().clone());
+        }
+        outcome.take(run.carrier.notes.into_inner());
+        Ok(())
+    }
+
+    async fn switch(&self, state: &mut State, phase: Phase) -> Result<(), Error> {
+        let now = self.to.clock().now();
+        state.phase = phase;
+        (state.switched, state.keep_until) = (Some(now), Some(now.plus(self.keep)));
+        state.save(&self.to).await
+    }
+
+    /// Says on a table what took its place, and until when it is kept.
+    async fn mark(&self, unused: &Side, by: &TableName, until: Option<UnixTime>) -> Result<(), Error> {
+        let until = until.map(report::date).unwrap_or_default();
+        tag(unused, [(SUPERSEDED_TAG, by.as_str()), (KEEP_TAG, until.as_str())]).await
+    }
+}
+
+/// Tags a table, where the store has tags.
+async fn tag<const N: usize>(side: &Side, tags: [(&str, &str); N]) -> Result<(), Error> {
+    if side.store().lacks().await?.contains_key(&Feature::Tags) {
+        return Ok(());
+    }
+    let tags: Tags = tags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(side.store().change_table(side.table(), &TableChange::Tag(tags)).await?)
+}
+
+impl Pair {
+    fn source(&self, way: Way) -> &Side {
+        match way {
+            Way::Forward => &self.old,
+            Way::Back => &self.new,
+        }
+    }
+
+    fn target(&self, way: Way) -> &Side {
+        match way {
+            Way::Forward => &self.new,
+            Way::Back => &self.old,
+        }
+    }
+
+    fn unused(&self, phase: Phase) -> Option<&Side> {
+        match phase {
+            Phase::Copying | Phase::Returning => None,
+            Phase::Switched => Some(&self.old),
+            Phase::Returned => Some(&self.new),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Copied and found equal, however often that has to begin again.
+    async fn whole_copy(&mut self) -> Result<Ended, Error> {
+        for _ in 0..RESTARTS_MAX {
+            let mut ended = self.copy().await?;
+            if ended == Ended::Done {
+                ended = self.verify().await?;
+            }
+            if ended != Ended::Lost {
+                return Ok(ended);
+            }
+            self.watch.event(Event::Restarted { table: &self.state.source });
+            (self.state.is_copied, self.state.next, self.state.place, self.state.copied) =
+                (false, None, None, 0);
+            self.state.save(&self.home).await?;
+        }
+        Err(self.too_slow())
+    }
+
+    async fn whole_return(&mut self) -> Result<Ended, Error> {
+        for _ in 0..RESTARTS_MAX {
+            let ended = self.verify().await?;
+            if ended != Ended::Lost {
+                return Ok(ended);
+            }
+            self.state.place = None;
+            self.state.save(&self.home).await?;
+        }
+        Err(self.too_slow())
+    }
+
+    fn too_slow(&self) -> Error {
+        Error::NotAllowed(format!(
+            "the stream of {} lost changes faster than they were carried over: is it switched off and on?",
+            self.carrier.source.table()
+        ))
+    }
+}
+
+/// The new table that takes an old one over: of its name, or a new one with an entity of it.
+fn counterpart<'a>(old: &Schema, new: &'a Schema, table: &str) -> Option<&'a str> {
+    if let Some(same) = new.tables.iter().find(|other| other.name == table) {
+        return Some(&same.name);
+    }
+    let entities = &old.tables.iter().find(|old| old.name == table)?.entities;
+    let shares = |other: &larder_schema::Table| {
+        other.entities.iter().any(|entity| entities.iter().any(|known| known.name == entity.name))
+    };
+    let is_new = |other: &&larder_schema::Table| old.tables.iter().all(|known| known.name != other.name);
+    new.tables.iter().filter(is_new).find(|other| shares(other)).map(|other| other.name.as_str())
+}
+
+async fn destroy(side: &Side) -> Result<(), Error> {
+    let (store, table) = (side.store(), side.table());
+    let protected =
+        store.describe(table).await?.is_some_and(|deployed| deployed.definition.deletion_protection);
+    if protected {
+        store.change_table(table, &TableChange::DeletionProtection(false)).await?;
+        stream::settled(store, table).await?;
+    }
+    store.delete_table(table).await?;
+    stream::settled(store, table).await
+}

@@ -1,0 +1,286 @@
+//! The changes of a table since a place in its stream, on any store, through the official SDK.
+//!
+//! A place is kept shard by shard and can be given to another machine. A shard is read after the one it continues,
+//! so the changes of a key come in their order.
+//!
+//! Promise: each change after the place is given at least once, or [`Lost`] says that some are gone: a stream keeps
+//! a day.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use aws_sdk_dynamodbstreams::Client;
+use aws_sdk_dynamodbstreams::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodbstreams::types::{
+    AttributeValue as Sdk, Record, Shard, ShardIteratorType, StreamStatus, StreamViewType,
+};
+use aws_smithy_types::Blob;
+use larder_model::{AttributeValue, Item, Number, StreamView, TableName};
+
+use crate::Error;
+use crate::store::{self, Store, TableChange};
+
+/// How often a table that is being changed is looked at.
+const SETTLE_TRIES_MAX: u32 = 600;
+
+/// How far each shard has been read, of which stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) stream: String,
+    pub(super) shards: BTreeMap<String, Read>,
+}
+
+/// How far a shard has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Up to and with this sequence number.
+    To(String),
+    /// To its end.
+    Whole,
+}
+
+/// One change: the item's key, the item as it was, and as it became.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) key: Item,
+    pub(super) old: Option<Item>,
+    pub(super) new: Option<Item>,
+    /// The stream shows what items became, so none means that it is gone.
+    pub(super) has_new: bool,
+}
+
+/// Changes after the place are gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost;
+
+#[derive(Debug)]
+pub(super) struct Reader {
+    client: Client,
+    at: String,
+    pub(super) place: Place,
+    shards: Vec<Shard>,
+    iterators: HashMap<String, String>,
+    is_stale: bool,
+}
+
+/// Whether a table has no stream. One that does not show items as they were is an error.
+pub(super) async fn is_off(store: &Store, table: &TableName) -> Result<bool, Error> {
+    let described =
+        store.describe(table).await?.ok_or_else(|| store::Error::NoTable { table: table.clone() })?;
+    match described.definition.stream {
+        None => Ok(true),
+        Some(StreamView::NewAndOldImages | StreamView::OldImage) => Ok(false),
+        Some(StreamView::KeysOnly | StreamView::NewImage) => Err(Error::NotAllowed(format!(
+            "the stream of {table} does not show items as they were, and somebody may read it: \
+             write `stream both` in the schema and apply it first"
+        ))),
+    }
+}
+
+/// Switches a table's stream on, unless it is.
+pub(super) async fn switch_on(store: &Store, table: &TableName) -> Result<(), Error> {
+    if is_off(store, table).await? {
+        store.change_table(table, &TableChange::Stream(Some(StreamView::NewAndOldImages))).await?;
+    }
+    settled(store, table).await
+}
+
+pub(super) async fn switch_off(store: &Store, table: &TableName) -> Result<(), Error> {
+    let described = store.describe(table).await?;
+    if described.is_some_and(|described| described.definition.stream.is_some()) {
+        store.change_table(table, &TableChange::Stream(None)).await?;
+        settled(store, table).await?;
+    }
+    Ok(())
+}
+
+/// Waits until nothing goes on with a table.
+pub(super) async fn settled(store: &Store, table: &TableName) -> Result<(), Error> {
+    for asked in 0..SETTLE_TRIES_MAX {
+        match store.describe(table).await? {
+            Some(described) if described.busy.is_some() => store.pause(asked).await?,
+            _ => return Ok(()),
+        }
+    }
+    Err(store::Error::Busy(format!("{table} is still being changed: go on when it is done")).into())
+}
+
+impl Reader {
+    /// From a place, or from the oldest change there is.
+    pub(super) async fn open(
+        store: &Store,
+        table: &TableName,
+        place: Option<Place>,
+    ) -> Result<Result<Self, Lost>, Error> {
+        let client = store.streams_client().await?;
+        let at = store.place();
+        let answer = client.list_streams().table_name(table.as_str()).send().await;
+        let streams = answer.map_err(|error| failed(&at, &error))?.streams.unwrap_or_default();
+        // The newest has the greatest label, which is a time.
+        let newest = streams.into_iter().max_by(|a, b| a.stream_label.cmp(&b.stream_label));
+        let stream = newest.and_then(|stream| stream.stream_arn);
+        let place = match (place, stream) {
+            (Some(place), Some(stream)) if place.stream == stream => place,
+            (Some(_), _) => return Ok(Err(Lost)),
+            (None, Some(stream)) => Place { stream, shards: BTreeMap::new() },
+            (None, None) => {
+                return Err(Error::NotAllowed(format!(
+                    "{table} has no stream to follow: somebody switched it off"
+                )));
+            }
+        };
+        Ok(Ok(Self { client, at, place, shards: Vec::new(), iterators: HashMap::new(), is_stale: true }))
+    }
+
+    /// The next changes of every shard that can be read. None: there are none now.
+    pub(super) async fn next(&mut self) -> Result<Result<Vec<Change>, Lost>, Error> {
+        if self.is_stale && self.list().await?.is_err() {
+            return Ok(Err(Lost));
+        }
+        let whole = |id: &str| self.place.shards.get(id) == Some(&Read::Whole);
+        let listed: BTreeSet<&str> = self.shards.iter().filter_map(Shard::shard_id).collect();
+        let ready = self.shards.iter().filter(|shard| {
+            let waits =
+                shard.parent_shard_id().is_some_and(|parent| listed.contains(parent) && !whole(parent));
+            shard.shard_id().is_some_and(|id| !whole(id)) && !waits
+        });
+        let ready: Vec<String> = ready.filter_map(|shard| shard.shard_id.clone()).collect();
+        let mut changes = Vec::new();
+        for shard in ready {
+            match self.page(&shard).await? {
+                Ok(page) => changes.extend(page),
+                Err(lost) => return Ok(Err(lost)),
+            }
+        }
+        // Where nothing more comes, another shard may have begun.
+        self.is_stale |= changes.is_empty();
+        Ok(Ok(changes))
+    }
+
+    /// Looks which shards there are. A stream that was switched off does not show what is written since.
+    pub(super) async fn list(&mut self) -> Result<Result<(), Lost>, Error> {
+        let (mut shards, mut start) = (Vec::new(), None);
+        loop {
+            let request = self.client.describe_stream().stream_arn(&self.place.stream);
+            let answer = request.set_exclusive_start_shard_id(start).send().await;
+            let described = answer.map_err(|error| failed(&self.at, &error))?.stream_description;
+            let Some(described) = described else { break };
+            if matches!(described.stream_status, Some(StreamStatus::Disabled | StreamStatus::Disabling)) {
+                return Ok(Err(Lost));
+            }
+            shards.extend(described.shards.unwrap_or_default());
+            start = described.last_evaluated_shard_id;
+            if start.is_none() {
+                break;
+            }
+        }
+        let is_listed = |id: &str| shards.iter().any(|shard| shard.shard_id() == Some(id));
+        if self.place.shards.iter().any(|(id, read)| *read != Read::Whole && !is_listed(id)) {
+            return Ok(Err(Lost));
+        }
+        self.place.shards.retain(|id, _| is_listed(id));
+        (self.shards, self.is_stale) = (shards, false);
+        Ok(Ok(()))
+    }
+
+    async fn page(&mut self, shard: &str) -> Result<Result<Vec<Change>, Lost>, Error> {
+        let iterator = match self.iterators.remove(shard) {
+            Some(iterator) => iterator,
+            None => match self.iterator(shard).await? {
+                Ok(Some(iterator)) => iterator,
+                Ok(None) => return Ok(Ok(Vec::new())),
+                Err(lost) => return Ok(Err(lost)),
+            },
+        };
+        let answer = match self.client.get_records().shard_iterator(iterator).send().await {
+            Ok(answer) => answer,
+            Err(error) if is(&error, "TrimmedDataAccessException") => return Ok(Err(Lost)),
+            // Asked for again from the place, the next time.
+            Err(error) if is(&error, "ExpiredIteratorException") => return Ok(Ok(Vec::new())),
+            Err(error) => return Err(failed(&self.at, &error)),
+        };
+        let records = answer.records.unwrap_or_default();
+        let last = records.last().and_then(|record| record.dynamodb()?.sequence_number().map(str::to_owned));
+        let changes = records.into_iter().filter_map(|record| change(record).transpose());
+        let changes = changes.collect::<Result<Vec<Change>, Error>>()?;
+        if let Some(last) = last {
+            self.place.shards.insert(shard.to_owned(), Read::To(last));
+        }
+        match answer.next_shard_iterator {
+            Some(next) => drop(self.iterators.insert(shard.to_owned(), next)),
+            None => {
+                self.place.shards.insert(shard.to_owned(), Read::Whole);
+                self.is_stale = true;
+            }
+        }
+        Ok(Ok(changes))
+    }
+
+    async fn iterator(&self, shard: &str) -> Result<Result<Option<String>, Lost>, Error> {
+        let request = self.client.get_shard_iterator().stream_arn(&self.place.stream).shard_id(shard);
+        let request = match self.place.shards.get(shard) {
+            Some(Read::To(number)) => {
+                request.shard_iterator_type(ShardIteratorType::AfterSequenceNumber).sequence_number(number)
+            }
+            Some(Read::Whole) | None => request.shard_iterator_type(ShardIteratorType::TrimHorizon),
+        };
+        match request.send().await {
+            Ok(answer) => Ok(Ok(answer.shard_iterator)),
+            Err(error) if is(&error, "TrimmedDataAccessException") => Ok(Err(Lost)),
+            Err(error) => Err(failed(&self.at, &error)),
+        }
+    }
+}
+
+fn change(record: Record) -> Result<Option<Change>, Error> {
+    let Some(change) = record.dynamodb else { return Ok(None) };
+    let Some(key) = change.keys else { return Ok(None) };
+    Ok(Some(Change {
+        key: item(key)?,
+        old: change.old_image.map(item).transpose()?,
+        new: change.new_image.map(item).transpose()?,
+        has_new: change.stream_view_type == Some(StreamViewType::NewAndOldImages),
+    }))
+}
+
+fn item(attributes: HashMap<String, Sdk>) -> Result<Item, Error> {
+    attributes.into_iter().map(|(name, sdk)| Ok((name, value(sdk)?))).collect()
+}
+
+fn value(value: Sdk) -> Result<AttributeValue, Error> {
+    let unreadable = || Error::NotAllowed("the stream shows a value of a kind nobody knows".to_owned());
+    let number = |text: String| text.parse::<Number>().map_err(|_| unreadable());
+    Ok(match value {
+        Sdk::S(text) => AttributeValue::S(text),
+        Sdk::N(text) => AttributeValue::N(number(text)?),
+        Sdk::B(bytes) => AttributeValue::B(bytes.into_inner()),
+        Sdk::Bool(value) => AttributeValue::Bool(value),
+        Sdk::Null(_) => AttributeValue::Null,
+        Sdk::Ss(set) => AttributeValue::Ss(set.into_iter().collect()),
+        Sdk::Ns(set) => AttributeValue::Ns(set.into_iter().map(number).collect::<Result<_, _>>()?),
+        Sdk::Bs(set) => AttributeValue::Bs(set.into_iter().map(Blob::into_inner).collect()),
+        Sdk::L(list) => AttributeValue::L(list.into_iter().map(self::value).collect::<Result<_, _>>()?),
+        Sdk::M(map) => AttributeValue::M(item(map)?),
+        _ => return Err(unreadable()),
+    })
+}
+
+fn is<E: ProvideErrorMetadata>(error: &SdkError<E>, code: &str) -> bool {
+    error.as_service_error().and_then(ProvideErrorMetadata::code) == Some(code)
+}
+
+fn failed<E>(place: &str, error: &SdkError<E>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let Some(service) = error.as_service_error() else {
+        let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+        let cause = causes.last().map(ToString::to_string).unwrap_or_default();
+        return store::Error::Unreachable { place: place.to_owned(), cause }.into();
+    };
+    let code = service.code().unwrap_or("an unnamed error").to_owned();
+    let message = service.message().unwrap_or("it was refused without a reason").to_owned();
+    match &*code {
+        "LimitExceededException" => store::Error::Throttled(message).into(),
+        _ => store::Error::Refused { code, message }.into(),
+    }
+}
