@@ -23,6 +23,7 @@ pub(crate) mod init;
 pub(crate) mod invalidate;
 pub(crate) mod load;
 pub(crate) mod lsp;
+pub(crate) mod migrate;
 pub(crate) mod plan;
 pub(crate) mod put;
 pub(crate) mod query;

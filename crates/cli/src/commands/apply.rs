@@ -56,7 +56,7 @@ impl Apply {
             terminal::print(nothing_to_do(&plan))?;
             return self.probed(&runtime, &store, &desired);
         }
-        if steps > 0 && !self.yes && !confirmed()? {
+        if steps > 0 && !self.yes && !confirmed("Apply this?")? {
             terminal::print("Nothing was changed.\n")?;
             return Ok(ExitCode::FAILURE);
         }
@@ -123,11 +123,12 @@ fn nothing_to_do(plan: &Plan) -> &'static str {
     }
 }
 
-fn confirmed() -> Result<bool, String> {
+/// Asks a person.
+pub(super) fn confirmed(question: &str) -> Result<bool, String> {
     if !io::stdin().is_terminal() {
-        return Err("nobody is there to confirm this: add --yes to apply it; nothing was changed".into());
+        return Err("nobody is there to confirm this: add --yes to do it; nothing was changed".into());
     }
-    eprint!("Apply this? [y/N] ");
+    eprint!("{question} [y/N] ");
     let mut answer = String::new();
     let read = io::stderr().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
     read.map_err(|error| format!("cannot read the answer: {error}; nothing was changed"))?;
