@@ -5,7 +5,7 @@
 
 mod dynoxide;
 mod entries;
-mod larder;
+pub(crate) mod larder;
 mod redb;
 mod storage;
 

@@ -14,6 +14,7 @@ mod package;
 mod peer;
 mod plan;
 mod process;
+mod recovery;
 mod report;
 mod results;
 mod run;
@@ -23,6 +24,7 @@ mod workload;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -32,6 +34,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::embedded::Engine;
 use crate::peer::Peer;
 use crate::plan::Plan;
+use crate::recovery::Sizes;
 use crate::workload::Op;
 
 /// Measures Larder beside DynamoDB Local, dynoxide and dynalite.
@@ -74,6 +77,18 @@ enum Process {
         #[arg(long, default_value_t = 1.0, value_parser = positive)]
         seconds: f64,
     },
+    /// Measures what the change log, recovery, expiry and encryption cost, and how fast a table is restored
+    Recovery {
+        /// How often everything is measured; the median counts
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
+        rounds: u8,
+        /// How long each measurement takes
+        #[arg(long, default_value_t = 3.0, value_parser = positive)]
+        seconds: f64,
+        /// Small tables and one short round, as a check that it runs
+        #[arg(long)]
+        quick: bool,
+    },
     /// The load generator, driven by the bench
     #[command(hide = true)]
     Load {
@@ -100,6 +115,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.process {
         Some(Process::Layer { rounds, seconds }) => layer::run(usize::from(*rounds), *seconds).map(|()| true),
+        Some(Process::Recovery { quick: true, .. }) => recovery::run(Sizes::quick()).map(|()| true),
+        Some(Process::Recovery { rounds, seconds, quick: false }) => {
+            let sizes = Sizes::full(usize::from(*rounds), Duration::from_secs_f64(*seconds));
+            recovery::run(sizes).map(|()| true)
+        }
         Some(Process::Load { server }) => load::serve(*server).map(|()| true),
         Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),
         Some(Process::Bare { address }) => bare::serve(*address).map(|()| true),

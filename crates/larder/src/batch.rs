@@ -16,8 +16,8 @@ use larder_engine::ops::{
     BatchGetEcho, BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, ReturnCapacity,
 };
 use larder_expr::Projection;
-use larder_model::Item;
 use larder_model::limits::{BATCH_BYTES_MAX, BATCH_GET_KEYS_MAX, BATCH_WRITE_ITEMS_MAX};
+use larder_model::{Item, TableName};
 use larder_schema::Fields;
 
 use crate::entity::Core;
@@ -25,7 +25,7 @@ use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::{Error, oversize, store};
 
 /// Requests that are under way together.
-const REQUESTS_AT_ONCE: usize = 4;
+const REQUESTS_AT_ONCE: usize = 16;
 const ATTEMPTS_MAX: u32 = 8;
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -229,9 +229,48 @@ pub(crate) async fn delete(core: &Core, keys: Vec<Item>) -> Vec<Result<(), Error
     write(core, keys.into_iter().map(BatchWrite::Delete).collect()).await
 }
 
+/// A table in a store, and the attributes its keys are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) store: store::Store,
+    pub(crate) table: TableName,
+    pub(crate) key_names: Vec<String>,
+}
+
+impl Target {
+    fn of(core: &Core) -> Self {
+        let table = core.table();
+        let names = std::iter::once(&table.partition).chain(table.sort.as_ref());
+        let key_names = names.map(|name| name.attribute.clone()).collect();
+        Self { store: core.store.clone(), table: core.table_name.clone(), key_names }
+    }
+
+    pub(crate) fn key_of(&self, item: &Item) -> Item {
+        let names = self.key_names.iter();
+        names.filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect()
+    }
+
+    fn key_of_write(&self, write: &BatchWrite) -> Item {
+        match write {
+            BatchWrite::Put(item) => self.key_of(item),
+            BatchWrite::Delete(key) => key.clone(),
+        }
+    }
+}
+
 /// Reads items by key, in order. Expired ones are among them.
 pub(crate) async fn read(
     core: &Core,
+    keys: Vec<Item>,
+    consistent: bool,
+    projection: Option<&Projection>,
+) -> Vec<Result<Option<Item>, Error>> {
+    read_from(&Target::of(core), keys, consistent, projection).await
+}
+
+/// Reads items of any table by key, in order.
+pub(crate) async fn read_from(
+    target: &Target,
     keys: Vec<Item>,
     consistent: bool,
     projection: Option<&Projection>,
@@ -246,7 +285,7 @@ pub(crate) async fn read(
         batches.push(left.split_off(left.len().saturating_sub(BATCH_GET_KEYS_MAX)));
     }
     let reads =
-        futures_util::stream::iter(batches).map(|batch| read_batch(core, batch, consistent, projection));
+        futures_util::stream::iter(batches).map(|batch| read_batch(target, batch, consistent, projection));
     let mut found: HashMap<Vec<u8>, Result<Option<Item>, Error>> = HashMap::new();
     let mut reads = reads.buffer_unordered(REQUESTS_AT_ONCE);
     while let Some(batch) = reads.next().await {
@@ -257,7 +296,7 @@ pub(crate) async fn read(
 }
 
 async fn read_batch(
-    core: &Core,
+    target: &Target,
     keys: Vec<Item>,
     consistent: bool,
     projection: Option<&Projection>,
@@ -266,17 +305,17 @@ async fn read_batch(
     let mut left = keys;
     for attempt in 1.. {
         let table = BatchGetTable {
-            table: core.table_name.clone(),
+            table: target.table.clone(),
             keys: left.clone(),
             projection: projection.cloned(),
             consistent,
             echo: BatchGetEcho::default(),
         };
         let request = BatchGetItem { tables: vec![table], capacity: ReturnCapacity::None };
-        match core.store.batch_get_item(request).await {
+        match target.store.batch_get_item(request).await {
             Ok((tables, unprocessed)) => {
                 for item in tables.into_iter().flat_map(|(_, items)| items) {
-                    outcomes.insert(item_bytes::encode(&core.key_of(&item)), Ok(Some(item)));
+                    outcomes.insert(item_bytes::encode(&target.key_of(&item)), Ok(Some(item)));
                 }
                 let before = left.len();
                 left = unprocessed.into_iter().flat_map(|table| table.keys).collect();
@@ -316,11 +355,17 @@ fn never_done() -> store::Error {
 /// Puts and deletes items of one table, each whole by itself, with an outcome for each. Of several writes of one
 /// key the last is made. What L1 holds of them is forgotten.
 pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<(), Error>> {
-    let key = |write: &BatchWrite| match write {
-        BatchWrite::Put(item) => core.key_of(item),
-        BatchWrite::Delete(key) => key.clone(),
-    };
-    let keys: Vec<Vec<u8>> = writes.iter().map(|write| item_bytes::encode(&key(write))).collect();
+    write_to(&Target::of(core), writes, &|key, written| core.cache.wrote(key, written)).await
+}
+
+/// The same in any table; `wrote` is told of each key, and whether it was written.
+pub(crate) async fn write_to(
+    target: &Target,
+    writes: Vec<BatchWrite>,
+    wrote: &(dyn Fn(&Item, bool) + Sync),
+) -> Vec<Result<(), Error>> {
+    let keys: Vec<Vec<u8>> =
+        writes.iter().map(|write| item_bytes::encode(&target.key_of_write(write))).collect();
     let mut last: HashMap<&[u8], usize> = HashMap::new();
     for (at, key) in keys.iter().enumerate() {
         last.insert(key, at);
@@ -347,7 +392,14 @@ pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<()
             }
         }
     }
-    let writes = futures_util::stream::iter(batches).map(|batch| write_batch(core, batch));
+    let writes = futures_util::stream::iter(batches).map(|batch| async move {
+        let keys: Vec<Item> = batch.iter().map(|write| target.key_of_write(write)).collect();
+        let outcomes = write_batch(target, batch).await;
+        for key in &keys {
+            wrote(key, !outcomes.contains_key(&item_bytes::encode(key)));
+        }
+        outcomes
+    });
     let mut failed: HashMap<Vec<u8>, Result<(), Error>> = HashMap::new();
     let mut writes = writes.buffer_unordered(REQUESTS_AT_ONCE);
     while let Some(outcomes) = writes.next().await {
@@ -358,21 +410,17 @@ pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<()
 }
 
 /// What was not written, and why.
-async fn write_batch(core: &Core, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
-    let key = |write: &BatchWrite| match write {
-        BatchWrite::Put(item) => core.key_of(item),
-        BatchWrite::Delete(key) => key.clone(),
-    };
+async fn write_batch(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
+    let key = |write: &BatchWrite| target.key_of_write(write);
     let mut outcomes = HashMap::new();
-    let all: Vec<Item> = batch.iter().map(key).collect();
     let mut left = batch;
     for attempt in 1.. {
         let request = BatchWriteItem {
-            tables: vec![(core.table_name.clone(), left.clone())],
+            tables: vec![(target.table.clone(), left.clone())],
             capacity: ReturnCapacity::None,
             collection_metrics: false,
         };
-        match core.store.batch_write_item(request).await {
+        match target.store.batch_write_item(request).await {
             Ok(unprocessed) => left = unprocessed.into_iter().flat_map(|(_, writes)| writes).collect(),
             // Puts and deletes can be made twice.
             Err(error) if attempt < ATTEMPTS_MAX && error.is_transient() => {}
@@ -391,9 +439,6 @@ async fn write_batch(core: &Core, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Re
             break;
         }
         pause(attempt).await;
-    }
-    for key in &all {
-        core.cache.wrote(key, !outcomes.contains_key(&item_bytes::encode(key)));
     }
     outcomes
 }

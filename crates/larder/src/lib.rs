@@ -50,6 +50,7 @@
 //! ```
 
 pub mod census;
+pub mod export;
 pub mod migrate;
 pub mod price;
 pub mod probe;

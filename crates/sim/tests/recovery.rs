@@ -10,13 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_engine::ops::{
-    BackupKind, BackupStatus, BatchWrite, BatchWriteItem, CreateBackup, DescribeBackup, DescribeTable,
-    ListBackups, ListTables, PutItem, RestoreOverrides, RestoreTableFromBackup, RestoreTableToPointInTime,
-    ReturnCapacity, Row, Scan, TableStatus, TransactAction, TransactWrite, TransactWriteItems,
-    UpdateContinuousBackups, WriteOptions,
+    BackupKind, BackupStatus, BatchWrite, BatchWriteItem, CreateBackup, CreateTable, DescribeBackup,
+    DescribeStream, DescribeTable, GetRecords, GetShardIterator, ListBackups, ListStreams, ListTables,
+    PutItem, RestoreOverrides, RestoreTableFromBackup, RestoreTableToPointInTime, ReturnCapacity, Row, Scan,
+    ShardStart, StreamRecord, StreamSpecification, TableStatus, TransactAction, TransactWrite,
+    TransactWriteItems, UpdateContinuousBackups, WriteOptions,
 };
 use larder_engine::{Engine, Error};
-use larder_model::{Item, TableName, UnixTime};
+use larder_model::{ApiError, Item, StreamView, TableName, UnixTime};
 use larder_sim::budget::{points, seeds};
 use larder_sim::gate::GatedDisk;
 use larder_sim::observe::{RESTORED, Trouble, finish_work, observe};
@@ -308,6 +309,7 @@ const POINTS: u64 = 24;
 fn interrupt_everywhere(
     image: &[u8],
     begin: impl Fn(&Engine) -> Result<(), Error>,
+    go_on: impl Fn(&Engine) -> Result<(), Error>,
     check: impl Fn(&Engine, &str),
 ) {
     let disk = FaultyDisk::from(image.to_vec());
@@ -341,6 +343,7 @@ fn a_restore_survives_a_crash_at_every_step() {
     interrupt_everywhere(
         &image,
         |engine| restore(engine, named(0), MOMENT, LATER),
+        go_on,
         |engine, context| {
             let tables = engine.list_tables(&ListTables { start: None, limit: None }).unwrap().names;
             if !tables.contains(&named(0)) {
@@ -361,6 +364,7 @@ fn a_backup_survives_a_crash_at_every_step() {
     interrupt_everywhere(
         &image,
         |engine| back_up(engine, LATER).map(drop),
+        go_on,
         |engine, context| {
             let list = ListBackups {
                 table: None,
@@ -379,6 +383,92 @@ fn a_backup_survives_a_crash_at_every_step() {
                 assert_eq!(all_items(engine, &named(0)), after, "{context}");
                 check_whole(engine, context);
             }
+        },
+    );
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// A moment so many hours after the beginning.
+fn hour(n: u32) -> UnixTime {
+    BEGINNING.plus(HOUR * n)
+}
+
+/// Writes and trims as long as there is something to trim. What is older than a day and an hour goes.
+fn trim(engine: &Engine) -> Result<(), Error> {
+    const STEPS_MAX: i64 = 100;
+    for n in 0..STEPS_MAX {
+        let mut item = Key("p0".to_owned(), ITEMS + n).attributes();
+        item.insert(GROUP, "meanwhile");
+        let put = PutItem { table: Place::Main.table(), item, options: WriteOptions::default() };
+        block_on(engine.put_item(put, hour(26)))?;
+        if !engine.work(hour(26), Duration::MAX)?.more {
+            return Ok(());
+        }
+    }
+    panic!("the work does not end");
+}
+
+/// The records of the stream from a place on.
+fn read_stream(engine: &Engine, start: ShardStart, now: UnixTime) -> Result<Vec<StreamRecord>, Error> {
+    let list = ListStreams { table: Some(Place::Main.table()), start: None, limit: None };
+    let stream = engine.list_streams(&list, now)?.streams.remove(0);
+    let describe = DescribeStream { stream: stream.clone(), start: None, children_of: None };
+    let shard = engine.describe_stream(&describe, now)?.shards.remove(0).id;
+    let mut iterator = engine.get_shard_iterator(&GetShardIterator { stream, shard, start }, now)?;
+    let mut records = Vec::new();
+    loop {
+        let page = engine.get_records(&GetRecords { iterator, limit: None }, now)?;
+        if page.records.is_empty() {
+            return Ok(records);
+        }
+        records.extend(page.records);
+        iterator = page.next.expect("the stream is open");
+    }
+}
+
+#[test]
+fn trimming_survives_a_crash_at_every_step_and_leaves_no_hole() {
+    let disk = FaultyDisk::default();
+    let engine = open(&disk);
+    let stream = StreamSpecification { enabled: true, view: Some(StreamView::NewAndOldImages) };
+    let table = CreateTable { stream: Some(stream), ..create_table(Place::Main) };
+    block_on(engine.create_table(table, BEGINNING)).unwrap();
+    switch_recovery_on(&engine, BEGINNING);
+    put_all(&engine, "old", MOMENT);
+    let old = all_items(&engine, &Place::Main.table());
+    put_all(&engine, "kept", hour(12));
+    let kept = all_items(&engine, &Place::Main.table());
+    let told = read_stream(&engine, ShardStart::TrimHorizon, hour(12)).unwrap();
+    let (first, later) = told.split_at(usize::try_from(ITEMS).unwrap());
+    let later: Vec<(u64, Item)> = later.iter().map(|record| (record.number, record.key.clone())).collect();
+    assert_eq!((first.len(), later.len()), (old.len(), kept.len()));
+    engine.close().unwrap();
+    drop(engine);
+
+    interrupt_everywhere(
+        &disk.bytes(),
+        |_| Ok(()),
+        trim,
+        |engine, context| {
+            let found = read_stream(engine, ShardStart::TrimHorizon, hour(26)).unwrap();
+            let (found, meanwhile) = found.split_at(later.len());
+            let told: Vec<(u64, Item)> =
+                found.iter().map(|record| (record.number, record.key.clone())).collect();
+            assert_eq!(told, later, "{context}");
+            assert!(!meanwhile.is_empty(), "{context}");
+            // Who has read a part goes on without a gap, and who has read too little is told.
+            let (middle, _) = later[later.len() / 2];
+            let rest = read_stream(engine, ShardStart::After(middle), hour(26)).unwrap();
+            assert_eq!(rest.len(), later.len() - later.len() / 2 - 1 + meanwhile.len(), "{context}");
+            let lost = read_stream(engine, ShardStart::After(first[1].number), hour(26)).unwrap_err();
+            assert!(matches!(lost, Error::Api(ApiError::TrimmedDataAccess)), "{context}: {lost}");
+            for (n, (moment, held)) in [(hour(11), &old), (hour(12), &kept)].into_iter().enumerate() {
+                restore(engine, named(n), moment, hour(26)).unwrap();
+                finish(engine);
+                assert_eq!(&all_items(engine, &named(n)), held, "{context}");
+            }
+            check_whole(engine, context);
         },
     );
 }

@@ -24,6 +24,7 @@
 mod constraints;
 mod echo;
 mod error;
+mod exported;
 mod expressions;
 mod json;
 mod layer;
@@ -42,6 +43,7 @@ use ops::Operation;
 use refusal::{Layer, Refusal, Rules};
 
 pub use error::encode_error;
+pub use exported::{decode_exported, encode_exported};
 
 const PREFIX: &str = "DynamoDB_20120810.";
 const STREAMS_PREFIX: &str = "DynamoDBStreams_20120810.";

@@ -142,7 +142,7 @@ impl Embedded for Larder {
 }
 
 /// The table that `workload::create_table` says in JSON.
-fn create_table(table: TableName) -> Result<CreateTable> {
+pub(crate) fn create_table(table: TableName) -> Result<CreateTable> {
     let attribute = |name: &str, kind| (name.to_owned(), kind);
     let element = |name: &str, role| KeyElement { name: name.to_owned(), role };
     let throughput = Some(Throughput { read: 10_000, write: 10_000 });
@@ -174,7 +174,7 @@ fn create_table(table: TableName) -> Result<CreateTable> {
     })
 }
 
-fn item(sample: Sample) -> Result<Item> {
+pub(crate) fn item(sample: Sample) -> Result<Item> {
     let Fields { keys, name, price, active, tags, payload } = sample.fields();
     Ok(Item::from_iter([
         ("pk".to_owned(), S(keys.partition_key)),

@@ -3,6 +3,8 @@
 //! The lines are those of [`lines`], and [`super::load`] takes them back. What has expired, breaks its checks or is of
 //! no entity is dumped too; secrets are, too, so a file is readable by its owner alone. Each table is read once.
 //!
+//! `--format dynamodb` writes whole tables instead, as DynamoDB exports them to S3 ([`larder::export`]).
+//!
 //! A file is written beside its place and put there whole at the end: an interrupted dump leaves nothing.
 
 use std::fs;
@@ -11,14 +13,17 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::TryStreamExt as _;
 use larder::Store;
+use larder::export::Exported;
+use larder_model::TableName;
+use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::plan;
+use super::{load, plan};
 use crate::data::chosen::{Chosen, Place, Systems, chosen};
 use crate::data::{lines, told};
 use crate::{project, terminal};
@@ -26,7 +31,8 @@ use crate::{project, terminal};
 /// Write out all items of systems or entities, as lines that `larder load` takes back
 ///
 /// A line is an item in DynamoDB's JSON. Nothing is left out: what has expired, is of no entity or is secret is there
-/// too. On DynamoDB it costs a read of each table.
+/// too. On DynamoDB it costs a read of each table. With --format dynamodb whole tables are written to a folder as
+/// DynamoDB exports them to S3: AWS can import them, and `larder load` too.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
     /// Systems or entities, such as keiba or keiba.Race [default: every system here]
@@ -34,16 +40,40 @@ pub(crate) struct Dump {
     names: Vec<String>,
     #[command(flatten)]
     place: Place,
-    /// Where to write it; - is stdout
-    #[arg(long, value_name = "FILE", default_value = project::STDIN)]
+    /// Where to write it: a file, or a folder for tables; - is stdout
+    #[arg(long, value_name = "FILE|DIR", default_value = project::STDIN)]
     out: PathBuf,
+    /// Lines for `larder load`, or tables as DynamoDB exports them
+    #[arg(long, value_name = "FORMAT", default_value = "lines")]
+    format: Format,
+    /// A table by its name in the store, whether a schema has it or not; may be repeated
+    #[arg(long = "table", value_name = "TABLE", value_parser = load::table_name)]
+    tables: Vec<TableName>,
     /// Compress it, as is done for a name that ends in .gz
     #[arg(long)]
     gzip: bool,
+    /// Print what was exported as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each item, which says what it is of
+    Lines,
+    /// A folder for each table, as DynamoDB exports it to S3
+    Dynamodb,
 }
 
 impl Dump {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        match self.format {
+            Format::Dynamodb => return self.run_export(),
+            Format::Lines if !self.tables.is_empty() => {
+                return Err("--table is for whole tables: add --format dynamodb".to_owned());
+            }
+            Format::Lines => {}
+        }
         let systems = chosen(&self.names)?;
         let gzip = self.gzip || self.out.extension().is_some_and(|end| end == "gz");
         let mut out = Out::to(&self.out, gzip)?;
@@ -67,6 +97,73 @@ impl Dump {
             Err(Failed::Other(error)) => return Err(format!("{error}; {} is as it was", self.out.display())),
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn run_export(self) -> Result<ExitCode, String> {
+        if self.out == Path::new(project::STDIN) {
+            return Err("--format dynamodb writes a folder: name it with --out DIR".to_owned());
+        }
+        let tables = self.wanted_tables()?;
+        plan::runtime()?.block_on(async {
+            tokio::select! {
+                biased;
+                _ = tokio::signal::ctrl_c() => Err("interrupted: the table under way is not exported".to_owned()),
+                done = self.export(&tables) => done,
+            }
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whole tables by their names in the store, and the regions they are in.
+    fn wanted_tables(&self) -> Result<Vec<(TableName, Option<String>)>, String> {
+        let mut wanted: Vec<_> = self.tables.iter().map(|table| (table.clone(), None)).collect();
+        let named =
+            if self.names.is_empty() && !wanted.is_empty() { Vec::new() } else { chosen(&self.names)? };
+        let environment = project::environment();
+        for Chosen { schema, entities } in named {
+            if let Some(entities) = entities {
+                let (system, entities) = (&schema.system, entities.join(", "));
+                return Err(format!("an export is of whole tables, not of {entities} alone: give {system}"));
+            }
+            for table in &schema.tables {
+                let name = schema.table_name(table, &environment).map_err(|error| error.to_string())?;
+                if wanted.iter().all(|(known, _)| *known != name) {
+                    wanted.push((name, table.region.clone()));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    async fn export(&self, tables: &[(TableName, Option<String>)]) -> Result<(), String> {
+        let store = Store::look(&self.place.store).await;
+        let store = store.map_err(|error| told(&self.place.store, &error.into()))?;
+        for (table, region) in tables {
+            let bar = terminal::progress(None, table.to_string());
+            let there = store.at(region.as_deref());
+            let exported = there.export(table, &self.out, |items| bar.set_position(items));
+            let exported = exported.await.map_err(|error| match error {
+                larder::export::Error::Store(error) => told(&self.place.store, &error.into()),
+                error => error.to_string(),
+            })?;
+            bar.finish_and_clear();
+            let folder = exported.folder.display();
+            terminal::print(&if self.json {
+                let Exported { items, bytes, files, .. } = &exported;
+                let told = json!({
+                    "table": table.as_str(),
+                    "export": folder.to_string(),
+                    "items": items,
+                    "bytes": bytes,
+                    "files": files,
+                });
+                format!("{told}\n")
+            } else {
+                let items = terminal::count(usize::try_from(exported.items).unwrap_or(usize::MAX), "item");
+                format!("{table}: {items} in {folder}\n")
+            })?;
+        }
+        Ok(())
     }
 
     async fn write(&self, all: &[Chosen], out: &mut Out) -> Result<usize, String> {

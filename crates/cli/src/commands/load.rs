@@ -3,8 +3,12 @@
 //! Lines of a dump are written as they are. Fields of one entity (lines of JSON, one JSON list, or CSV) are checked
 //! like any put. Unless told otherwise everything is checked first, and nothing is written when something is wrong.
 //!
-//! Records are written in batches, in order. A load that stops says the line it got to, and `--from-line` goes on
-//! there; loading the same twice leaves the same records.
+//! Records are written in batches, many requests of one at once. A load that stops says the line it got to, and
+//! `--from-line` goes on there; loading the same twice leaves the same records.
+//!
+//! Whole tables, as DynamoDB exports them, are loaded by `load/tables.rs`.
+
+mod tables;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,6 +22,7 @@ use clap::{Args, ValueEnum};
 use flate2::read::MultiGzDecoder;
 use indicatif::ProgressBar;
 use larder::{Address, Error, Fields, Restored, Schema, Store, Stored};
+use larder_model::TableName;
 use serde_json::Value as Json;
 
 use super::{apply, plan};
@@ -26,8 +31,8 @@ use crate::data::lines::Line;
 use crate::data::{Given, Kind, system_named, told};
 use crate::{project, terminal};
 
-/// Records of one batch.
-const BATCH_RECORDS_MAX: usize = 100;
+/// Records of one batch: enough to keep many requests under way.
+const BATCH_RECORDS_MAX: usize = 2_000;
 /// Text of one batch, counted as it is in the file.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Without a terminal, progress is told each time so many are done.
@@ -35,19 +40,23 @@ const TOLD_EACH: usize = 10_000;
 /// More wrong records than this are counted, not listed.
 const LISTED_MAX: usize = 100;
 
-/// Put the lines of a dump, or records of one entity, into a store
+/// Put the lines of a dump, records of one entity, or an exported table into a store
 ///
 /// Takes what `larder dump` writes; with --entity also records by their fields, as `larder get --json` prints them,
 /// one a line or in one JSON list, or as CSV with the names of fields in its first line. Files may be compressed by
-/// gzip. Exits with 1 when any record was refused.
+/// gzip. A folder is taken as what DynamoDB exports to S3, and compared with its checksums first. Exits with 1 when any
+/// record was refused.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// Files; - is stdin
+    /// Files, or folders of exported tables; - is stdin
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The files hold fields of this entity, such as keiba.Race
     #[arg(long, value_name = "SYSTEM.ENTITY")]
     entity: Option<String>,
+    /// The files hold items of a table, in DynamoDB's JSON: put them into this one, by its name in the store
+    #[arg(long, value_name = "TABLE", conflicts_with = "entity", value_parser = table_name)]
+    table: Option<TableName>,
     #[command(flatten)]
     place: Place,
     /// What to do when a record is wrong [default: check all of them first, and write nothing]
@@ -71,6 +80,9 @@ enum OnError {
 
 impl Load {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        if self.is_of_tables() {
+            return plan::runtime()?.block_on(self.load_tables());
+        }
         if self.from_line > 1 && self.files.len() > 1 {
             return Err("--from-line is for one file: load them one by one".to_owned());
         }
@@ -214,6 +226,10 @@ impl Load {
             }
         }
     }
+}
+
+pub(super) fn table_name(text: &str) -> Result<TableName, String> {
+    TableName::new(text).map_err(|error| error.to_string())
 }
 
 /// What is checked needs no data, and the store is left alone.
