@@ -266,6 +266,28 @@ fn watch_leaves_a_directory_to_others_between_two_looks() {
 }
 
 #[test]
+fn watch_tells_every_change_of_a_record_whose_table_has_a_stream() {
+    let schema =
+        NOTES.replace("ttl    3s", "ttl    1h").replace("table notes {", "table notes {\n  stream both");
+    let place = Place::with(&schema);
+    place.ok(&["put", "notes.Note", "name=a", "owner=ada", "title=0"]);
+    let watch = Watching::start(&place, &["notes.Note", "name=a"]);
+    assert_eq!(watch.next()["change"], "there");
+    // As fast as they go: several come between two looks.
+    for title in 1..=5 {
+        let title = format!("title={title}");
+        let deadline = Instant::now() + LIMIT;
+        while !place.run(&["put", "notes.Note", "name=a", "owner=ada", &title]).status.success() {
+            assert!(Instant::now() < deadline, "it is never free");
+        }
+    }
+    for title in 1..=5 {
+        assert_eq!(watch.next()["fields"]["title"]["to"], title.to_string());
+    }
+    watch.stop();
+}
+
+#[test]
 fn watch_ends_by_itself_when_its_time_is_over() {
     let place = Place::new();
     let output = place.run(&["watch", "shops.Shop", "domain=example.de", "--every", "10ms", "--for", "50ms"]);

@@ -7,7 +7,7 @@
 //! Promises:
 //! - A backup is the table at one moment: every change answered before it was asked for, none made after the
 //!   answer, no half of a transaction.
-//! - A backup that is being made or restored cannot be deleted.
+//! - A backup that is being made or restored cannot be deleted, unless something damaged keeps it from becoming whole.
 
 use std::sync::Arc;
 
@@ -66,6 +66,11 @@ impl Backup {
 
     fn is_in_use(&self) -> bool {
         self.items.is_being_copied() || !self.items.copies.is_empty()
+    }
+
+    /// Whether nothing goes on with it: one that cannot be made, because something is damaged, can be removed.
+    fn may_go(&self, engine: &Engine) -> bool {
+        !engine.is_filling(&self.items) && self.items.copies.is_empty()
     }
 
     fn kind(&self) -> BackupKind {
@@ -129,10 +134,11 @@ impl Engine {
     pub async fn delete_backup(&self, request: DeleteBackup) -> Result<BackupDescription, Error> {
         let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
             let backup = find(catalog, &request.arn)?;
-            if backup.is_in_use() {
+            if !backup.may_go(self) {
                 return Err(ApiError::BackupInUse(request.arn).into());
             }
             let description = self.describe_kept(&backup)?;
+            self.abandon_copy(catalog, batch, &backup.items);
             remove(catalog, batch, &backup);
             Ok(((), description))
         })?;

@@ -111,8 +111,14 @@ impl Engine {
         for (target, copy) in found {
             // One that cannot go on does not hold up the others.
             match self.copy_further(&target, copy, seen) {
-                Ok(()) => return Ok(true),
-                Err(error) => failed = Err(error),
+                Ok(()) => {
+                    self.stuck_copies.lock().remove(&target.id);
+                    return Ok(true);
+                }
+                Err(error) => {
+                    self.stuck_copies.lock().insert(target.id);
+                    failed = Err(error);
+                }
             }
         }
         failed
@@ -134,6 +140,20 @@ impl Engine {
         match step {
             Some(step) => self.take_step(target, step, seen),
             None => self.finish_copy(target, copy),
+        }
+    }
+
+    /// Whether a table is being copied into, and goes on with it.
+    pub(crate) fn is_filling(&self, target: &Table) -> bool {
+        target.is_being_copied() && !self.stuck_copies.lock().contains(&target.id)
+    }
+
+    /// Gives up a copy that is deleted before it is whole, and frees its source.
+    pub(crate) fn abandon_copy(&self, catalog: &mut Catalog, batch: &mut Batch, target: &Table) {
+        if let Some(copy) = target.restored.as_ref().and_then(|restored| restored.copy) {
+            batch.delete(layout::copy_progress(target.id));
+            catalog.finish_copy(batch, target.id, copy.source);
+            self.stuck_copies.lock().remove(&target.id);
         }
     }
 

@@ -37,6 +37,7 @@ mod verify;
 mod work;
 mod write;
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,6 +79,8 @@ pub struct Inner {
     /// The time of the newest change.
     last_change_millis: AtomicI64,
     progress: Mutex<Progress>,
+    /// Copies whose last step failed: nobody need wait for them.
+    stuck_copies: Mutex<HashSet<TableId>>,
     /// Something may belong to no table any more.
     garbage: AtomicBool,
     wake: Notify,
@@ -177,6 +180,7 @@ impl Engine {
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),
             progress: Mutex::default(),
+            stuck_copies: Mutex::default(),
             garbage: AtomicBool::new(true),
             wake: Notify::new(),
             metrics: Metrics::default(),

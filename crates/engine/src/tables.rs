@@ -101,7 +101,10 @@ impl Engine {
                      protection first.",
                 ));
             }
-            check_whole(&table)?;
+            // A copy that cannot become whole would keep its source for ever.
+            if self.is_filling(&table) {
+                check_whole(&table)?;
+            }
             if !table.copies.is_empty() {
                 return Err(ApiError::ResourceInUse(format!(
                     "Attempt to change a resource which is still in use: Table is being backed up: {}",
@@ -110,6 +113,7 @@ impl Engine {
                 .into());
             }
             let description = self.describe(&table)?;
+            self.abandon_copy(catalog, batch, &table);
             batch.delete(layout::record(table.name().as_str()));
             for tree in table.trees.iter().map(|tree| tree.id) {
                 batch.delete(layout::counters(table.id, tree));

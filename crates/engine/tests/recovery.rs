@@ -628,6 +628,13 @@ fn a_copy_that_cannot_go_on_holds_up_no_other() {
     }
     assert_eq!(status(&engine, &bad.arn).unwrap(), BackupStatus::Creating);
     assert_eq!(status(&engine, &good.arn).unwrap(), BackupStatus::Available);
+
+    let drop_table = |table: &str| block_on(engine.delete_table(DeleteTable { table: name(table) }, at(4)));
+    assert_eq!(code(drop_table("bad")), "ResourceInUseException");
+    // It will never be whole, so it may go, and then its table is free.
+    block_on(engine.delete_backup(DeleteBackup { arn: bad.arn })).unwrap();
+    drop_table("bad").unwrap();
+    engine.work(at(5), Duration::ZERO).unwrap();
 }
 
 fn create_named(engine: &Engine, table: &str) {

@@ -58,6 +58,35 @@ impl<R> Shelf<R> {
     }
 }
 
+impl<R: Record> Shelf<R> {
+    /// The key of a record as it is stored.
+    pub fn stored_key(&self, key: impl Into<R::Key>) -> Result<Item, Error> {
+        self.core.key(&key.into().into_fields())
+    }
+
+    /// Reads an item that came another way, such as by a stream. Nothing is joined, and what has expired is read too.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Book, Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::TryStreamExt as _;
+    ///
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.books().create(NewBook::new("1")).await?;
+    /// let items: Vec<larder::Stored> = library.dump("library").try_collect().await?;
+    /// let books = library.shelf::<Book>();
+    /// assert_eq!(books.read_stored(&items[0].item)?.isbn, "1");
+    /// assert_eq!(books.stored_key("1")?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_stored(&self, item: &Item) -> Result<R, Error> {
+        read(&self.core, item, self.core.unix_now())
+    }
+}
+
 /// What can be read from an item: a record, or the part of one that an index holds.
 ///
 /// ```

@@ -648,3 +648,27 @@ fn overrides_have_paths_of_their_own() {
         "2 validation errors detected: Value 'FREE' at 'billingModeOverride' failed to satisfy constraint: Member must satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]; Value '0' at 'provisionedThroughputOverride.readCapacityUnits' failed to satisfy constraint: Member must have value greater than or equal to 1",
     );
 }
+
+#[test]
+fn a_line_of_an_export_is_an_item_or_refused_as_a_put_of_it_would_be() {
+    for (line, message) in [
+        ("", "this is not JSON"),
+        ("{\"Item\":{\"id\":{\"S\":\"1\"}}", "this is not JSON"),
+        ("{\"Item\":{\"id\":{\"S\":\"1\"}}} {}", "this is not JSON"),
+        ("{\"Keys\":{}}", "there is no Item in the line"),
+        ("{\"Item\":{\"id\":{\"N\":\"x\"}}}", "The parameter cannot be converted to a numeric value: x"),
+        ("{\"Item\":{\"id\":{}}}", "Supplied AttributeValue is empty"),
+    ] {
+        let error = crate::decode_exported(line.as_bytes()).unwrap_err();
+        assert!(error.to_string().starts_with(message), "{line}: {error}");
+    }
+    assert!(crate::decode_exported(b"{\"Item\":{\"id\":{\"S\":\"\xff\"}}}").is_err());
+    let deep =
+        format!("{{\"Item\":{{\"a\":{}{{\"NULL\":true}}{}}}}}", "{\"L\":[".repeat(5000), "]}".repeat(5000));
+    assert!(crate::decode_exported(deep.as_bytes()).is_err());
+    let item = crate::decode_exported(b" {\"Item\": {\"n\": {\"NS\": [\"1\", \"2.50\"]}}, \"more\": [1]}\n")
+        .unwrap();
+    let mut line = Vec::new();
+    crate::encode_exported(&mut line, &item);
+    assert_eq!(String::from_utf8_lossy(&line), "{\"Item\":{\"n\":{\"NS\":[\"1\",\"2.5\"]}}}");
+}

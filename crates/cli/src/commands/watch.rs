@@ -1,7 +1,10 @@
 //! `larder watch`: follows one record, or what an index holds of one partition, and prints what changes.
 //!
-//! It looks again and again; what comes and goes between two looks is not seen. A directory has one user at a time, so
-//! it is opened for each look and left to others between them; a look that finds it in use is made up for by the next.
+//! It looks again and again; what comes and goes between two looks is not seen, unless it is a record in a directory and
+//! its table has a stream that tells (`watch/stream.rs`). A directory has one user at a time, so it is opened for each
+//! look and left to others between them; a look that finds it in use is made up for by the next.
+
+mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -14,6 +17,7 @@ use larder_schema::schema::Consistency;
 use serde_json::{Map, Value as Json, json};
 use tokio::time::{self, Instant, MissedTickBehavior};
 
+use self::stream::Stream;
 use super::{plan, query};
 use crate::data::{self, Given, Kind, Target};
 use crate::{project, terminal};
@@ -107,8 +111,9 @@ impl Watch {
     async fn follow(&self, kind: &Kind, followed: &Followed) -> Result<(), String> {
         let wrong = |error: &Error| data::told(self.target.store(), error);
         let mut place = Place::new(self.target.store());
-        let (mut now, mut before) =
-            place.look(kind, followed, self.target.show_secrets).await.map_err(|error| wrong(&error))?;
+        let first = place.look(kind, followed, self.target.show_secrets).await;
+        let (mut now, mut states) = first.map_err(|error| wrong(&error))?;
+        let mut before = states.pop().unwrap_or_default();
         for (key, one) in &before {
             self.tell(now, key, &Change::There(one))?;
         }
@@ -126,8 +131,7 @@ impl Watch {
                 () = until(over) => break,
                 _ = ticks.tick() => {}
             }
-            let after;
-            (now, after) = match place.look(kind, followed, self.target.show_secrets).await {
+            (now, states) = match place.look(kind, followed, self.target.show_secrets).await {
                 Ok(seen) => seen,
                 Err(Error::Store(error)) if may_pass(&error, self.target.store()) => {
                     in_vain += 1;
@@ -139,11 +143,13 @@ impl Watch {
                 Err(error) => return Err(wrong(&error)),
             };
             (looks, in_vain) = (looks + 1, 0);
-            for (key, change) in compare(&before, &after, now) {
-                changes += 1;
-                self.tell(now, key, &change)?;
+            for after in states {
+                for (key, change) in compare(&before, &after, now) {
+                    changes += 1;
+                    self.tell(now, key, &change)?;
+                }
+                before = after;
             }
-            before = after;
         }
         eprintln!("{} in {}", terminal::count(changes, "change"), terminal::count(looks, "look"));
         Ok(())
@@ -192,20 +198,22 @@ fn may_pass(error: &store::Error, address: &Address) -> bool {
 struct Place<'a> {
     address: &'a Address,
     kept: Option<Store>,
+    stream: Stream,
 }
 
 impl<'a> Place<'a> {
     fn new(address: &'a Address) -> Self {
-        Self { address, kept: None }
+        Self { address, kept: None, stream: Stream::default() }
     }
 
-    /// The only place that knows how changes are learned of: what is there now, to be compared with what was.
+    /// The only place that knows how changes are learned of: what is there now, to be compared with what was, and
+    /// before it what was there meanwhile, as far as that is known.
     async fn look(
         &mut self,
         kind: &Kind,
         followed: &Followed,
         secrets: bool,
-    ) -> Result<(UnixTime, Seen), Error> {
+    ) -> Result<(UnixTime, Vec<Seen>), Error> {
         let store = match &self.kept {
             Some(store) => store.clone(),
             None => Store::look(self.address).await?,
@@ -216,18 +224,39 @@ impl<'a> Place<'a> {
         // A new system has nothing in L1.
         let system = System::open_with(kind.schema.clone(), store, project::environment()).await?;
         let shelf = system.entries(&kind.entity().name).expect("the schema has it");
-        let found = read(&shelf, followed).await?;
-        let keyed = found.iter().map(|entry| {
-            let item = kind.schema.write_item(kind.table(), kind.entity(), &entry.fields);
-            let one = One {
-                fields: data::object(kind, entry, true),
-                shown: data::object(kind, entry, secrets),
-                ends: entry.kept().expires(),
-                bytes: item.map_or(0, |item| item.size()),
+        let seen = |found: Vec<Entry>| -> Seen {
+            found
+                .iter()
+                .map(|entry| (data::key_text(kind, entry.kept().key()), One::of(kind, entry, secrets)))
+                .collect()
+        };
+        let mut states = Vec::new();
+        if let (Followed::Record(key), Address::Directory(_)) = (followed, self.address)
+            && let Ok(table) = kind.schema.table_name(kind.table(), &project::environment())
+        {
+            let images = self.stream.since(system.store(), &table, &shelf.stored_key(key.clone())?);
+            let now = system.store().clock().now();
+            let read = |image: Option<larder_model::Item>| {
+                let entry = image.and_then(|item| shelf.read_stored(&item).ok());
+                entry
+                    .filter(|entry| entry.kept().expires().is_none_or(|ends| ends.seconds() >= now.seconds()))
             };
-            (data::key_text(kind, entry.kept().key()), one)
-        });
-        Ok((system.store().clock().now(), keyed.collect()))
+            states.extend(images.into_iter().map(|image| seen(read(image).into_iter().collect())));
+        }
+        states.push(seen(read(&shelf, followed).await?));
+        Ok((system.store().clock().now(), states))
+    }
+}
+
+impl One {
+    fn of(kind: &Kind, entry: &Entry, secrets: bool) -> Self {
+        let item = kind.schema.write_item(kind.table(), kind.entity(), &entry.fields);
+        Self {
+            fields: data::object(kind, entry, true),
+            shown: data::object(kind, entry, secrets),
+            ends: entry.kept().expires(),
+            bytes: item.map_or(0, |item| item.size()),
+        }
     }
 }
 

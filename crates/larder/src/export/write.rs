@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -58,7 +59,8 @@ impl Exporting {
     ) -> Result<Self, Error> {
         let above = folder.join(FOLDER);
         fs::create_dir_all(&above).map_err(|error| Error::file("make", &above, &error))?;
-        let draft = tempfile::Builder::new().prefix(".draft-").tempdir_in(&above);
+        let owners = fs::Permissions::from_mode(0o700);
+        let draft = tempfile::Builder::new().prefix(".draft-").permissions(owners).tempdir_in(&above);
         let draft = draft.map_err(|error| Error::file("write in", &above, &error))?;
         let data = draft.path().join(DATA);
         fs::create_dir(&data).map_err(|error| Error::file("make", &data, &error))?;
