@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_model::UnixTime;
-use larder_storage::{Batch, Ticket};
+use larder_storage::{Batch, Ticket, Value};
 
 use crate::catalog::{Expiry, IndexTree, Table};
 use crate::index::{self, Content};
@@ -152,8 +152,8 @@ impl Engine {
         let mut from = layout::data().to_vec();
         let end = key_bytes::after_prefix(&from).expect("data does not begin with FF");
         loop {
-            let first = snapshot.range(Bound::Included(&from), Bound::Excluded(&end))?.next().transpose()?;
-            let Some((key, _)) = first else { return Ok(false) };
+            let first = snapshot.range(Bound::Included(&from), Bound::Excluded(&end))?.next();
+            let Some(key) = first.map(key_alone).transpose()? else { return Ok(false) };
             let Some((table, tree)) = layout::owner(&key) else {
                 return Err(Error::Damaged("a data key cannot be read"));
             };
@@ -168,7 +168,7 @@ impl Engine {
             let mut batch = Batch::default();
             for entry in snapshot.range(Bound::Included(&prefix), Bound::Excluded(&after))?.take(STEP_ENTRIES)
             {
-                batch.delete(entry?.0.to_vec());
+                batch.delete(key_alone(entry)?);
             }
             let ticket = self.store.submit(batch, catalog.generation)?;
             drop(catalog);
@@ -220,5 +220,14 @@ impl Engine {
     /// Resolves when there is something new to work on, apart from what expires.
     pub async fn work_wanted(&self) {
         self.wake.notified().await;
+    }
+}
+
+/// The key of an entry that goes, whatever became of its value.
+fn key_alone(entry: Result<(Value, Value), larder_storage::Error>) -> Result<Vec<u8>, Error> {
+    match entry {
+        Ok((key, _)) => Ok(key.to_vec()),
+        Err(larder_storage::Error::Corrupt { key, .. }) => Ok(key),
+        Err(error) => Err(error.into()),
     }
 }
