@@ -200,8 +200,8 @@ fn restore(runtime: &Runtime, sizes: Sizes) -> Result<()> {
     let place = tempfile::tempdir()?;
     let engine = filled(place.path(), None, runtime, sizes.items)?;
     switch_recovery_on(&engine, runtime)?;
+    // The restore that follows marks a moment of its own, and every later change is after it.
     let before = now();
-    std::thread::sleep(Duration::from_millis(2));
     let speed = restore_to(&engine, runtime, None, "now", sizes.items)?;
     println!("  {:<50} {speed:>10.0} items/s", "restore to now");
     fill(&engine, runtime.handle(), sizes.items, &|number| item(Sample { number, version: 1 }))?;
@@ -261,7 +261,7 @@ fn expire(runtime: &Runtime, sizes: Sizes) -> Result<()> {
         let mut item: Item =
             [("pk", format!("{number:08}")), ("text", "x".repeat(100))].into_iter().collect();
         // Among each other, as they are in a table that is used.
-        if number % (1 + sizes.expiring / staying) != 0 {
+        if !number.is_multiple_of(1 + sizes.expiring / staying) {
             item.insert(ENDS, past);
         }
         Ok(item)
@@ -290,6 +290,10 @@ fn expire(runtime: &Runtime, sizes: Sizes) -> Result<()> {
         let (mut removed, mut taken) = (0, Duration::ZERO);
         let mut more = true;
         while more {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "reads are measured for so long, and nothing else is done"
+            )]
             std::thread::sleep(TURN.min(sizes.time));
             working.store(true, Ordering::Relaxed);
             let start = Instant::now();

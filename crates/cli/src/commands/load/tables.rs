@@ -101,7 +101,7 @@ impl Load {
     /// The table as it is, or as it will be made: a store that is looked at stays as it was.
     async fn seen(&self, from: &Move) -> Result<Import, String> {
         let advised = |error: StoreError| told(&self.place.store, &error.into());
-        let store = from.store(Store::look(&self.place.store).await.map_err(advised)?);
+        let store = from.store(&Store::look(&self.place.store).await.map_err(advised)?);
         match (Import::into(&store, &from.table).await, &from.schema) {
             (Err(StoreError::NoTable { .. }), Some(schema)) if store.is_embedded() => {
                 let mut nowhere = nowhere().await?;
@@ -123,7 +123,7 @@ impl Load {
             if let Some(schema) = from.schema.as_ref().filter(|_| store.is_embedded()) {
                 systems.with(schema).await.map_err(|error| told(&self.place.store, &error))?;
             }
-            let import = Import::into(&from.store(store.clone()), &from.table).await;
+            let import = Import::into(&from.store(&store), &from.table).await;
             let import = import.map_err(|error| told(&self.place.store, &error.into()))?;
             let mut lines = from.export.lines();
             loop {
@@ -180,7 +180,7 @@ impl Load {
 
 impl Move {
     /// The store where it keeps the table.
-    fn store(&self, store: Store) -> Store {
+    fn store(&self, store: &Store) -> Store {
         let named = |schema: &Schema| {
             let is_it = |table: &&larder_schema::schema::Table| {
                 schema.table_name(table, &project::environment()).is_ok_and(|name| name == self.table)
