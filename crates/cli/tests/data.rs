@@ -5,9 +5,8 @@
 
 mod process;
 
-use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use process::{Client, Larder};
@@ -21,14 +20,7 @@ struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas");
-        fs::create_dir(directory.path().join("schemas")).unwrap();
-        for entry in fs::read_dir(schemas).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), directory.path().join("schemas").join(entry.file_name())).unwrap();
-        }
-        Self(directory)
+        Self(process::place_with_schemas())
     }
 
     fn store(&self) -> PathBuf {

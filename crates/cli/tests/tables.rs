@@ -16,18 +16,12 @@ use process::{Client, Larder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A directory with the schemas of keiba and lunch in it, and what commands make there.
+/// A directory with the five schemas in it, and what commands make there.
 struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas");
-        fs::create_dir(directory.path().join("schemas")).unwrap();
-        for name in ["keiba.larder", "lunch.larder"] {
-            fs::copy(schemas.join(name), directory.path().join("schemas").join(name)).unwrap();
-        }
-        Self(directory)
+        Self(process::place_with_schemas())
     }
 
     /// Records of two systems, one of them in parts.
@@ -102,7 +96,7 @@ fn exported_tables_load_back_the_same_in_a_directory_and_behind_an_endpoint() {
     let before = place.dumped("larder-data");
     assert!(before.iter().any(|line| line.len() > 1_000_000), "one is kept in parts");
     let told = place.ok(&["dump", "--format", "dynamodb", "--out", "exports"]);
-    assert_eq!(told.lines().count(), 2, "{told}");
+    assert_eq!(told.lines().count(), 7, "the tables of all five systems: {told}");
 
     let told = place.ok(&["load", "exports", "--store", "copy"]);
     assert!(told.ends_with(" created, 0 overwritten, 0 unchanged, 0 refused\n"), "{told}");
@@ -250,6 +244,27 @@ fn files_alone_are_loaded_into_a_table_that_is_named() {
     assert!(error.contains("files/c.json:1: the key `id` of things is missing, or no N\n"), "{error}");
     assert!(error.contains("files/c.json:2: this is not JSON\n"), "{error}");
     assert!(error.ends_with("larder: 2 of 5 records are wrong: nothing was written\n"), "{error}");
+}
+
+#[test]
+fn an_item_that_the_table_cannot_take_is_refused_alone() {
+    let place = Place::new();
+    place.ok(&["seed", "lunch", "--count", "1"]);
+    let item = |pk: &str, restaurant: &Value| json!({"Item": {"pk": {"S": pk}, "restaurant": restaurant}});
+    // The index wants text.
+    let lines = [
+        item("a", &json!({"S": "x"})),
+        item("b", &json!({"N": "1"})),
+        item("", &json!({"S": "x"})),
+        item("c", &json!({"S": "x"})),
+    ];
+    fs::write(place.path("items.json"), lines.map(|line| format!("{line}\n")).concat()).unwrap();
+    let output = place.run(&["load", "items.json", "--table", "lunch-cache-dev", "--on-error", "skip"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(told, "2 created, 0 overwritten, 0 unchanged, 2 refused\n", "{error}");
+    assert!(error.contains("items.json:2: "), "{error}");
+    assert!(error.contains("items.json:3: the key `pk` of lunch-cache-dev is empty\n"), "{error}");
 }
 
 #[test]

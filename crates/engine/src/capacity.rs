@@ -39,7 +39,7 @@ pub(crate) fn count_read(
     meter.answer().into_iter().next()
 }
 
-/// What a request has consumed so far, by table. Nothing is counted before it is known to have been done.
+/// What a request has consumed so far, by table. It is counted once, when the request is decided.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     parts: Vec<Part>,

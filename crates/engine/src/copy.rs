@@ -116,7 +116,9 @@ impl Engine {
                     return Ok(true);
                 }
                 Err(error) => {
-                    self.stuck_copies.lock().insert(target.id);
+                    if error.is_of_one_value() {
+                        self.stuck_copies.lock().insert(target.id);
+                    }
                     failed = Err(error);
                 }
             }

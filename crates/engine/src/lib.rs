@@ -123,6 +123,12 @@ impl Error {
     fn validation(message: impl Into<String>) -> Self {
         Self::Api(ApiError::Validation(message.into()))
     }
+
+    /// Something that is stored cannot be read; all else can.
+    pub fn is_of_one_value(&self) -> bool {
+        use larder_storage::Error::Corrupt;
+        matches!(self, Self::Item(_) | Self::Record(_) | Self::Damaged(_) | Self::Storage(Corrupt { .. }))
+    }
 }
 
 impl From<KeyFault> for Error {

@@ -1,12 +1,13 @@
 //! What was asked of each table, in CloudWatch's terms.
 //!
-//! A table's record hangs on the table, so whoever has found the table has found its counters: no map of names, no
-//! lock, nothing allocated after an operation's first request. Names that are no table's are counted without one, so
-//! nobody can make up labels; a dropped table takes its record along.
+//! A table's record hangs on the table, so whoever has found the table has found its counters: there is no map of names
+//! to lock. Reading an item takes no lock and allocates nothing for them. Names that are no table's are counted
+//! without one, so nobody can make up labels; a dropped table takes its record along.
 //!
-//! As on CloudWatch, a condition that failed is no user error, and consumes what the item it met would cost to write;
-//! units of a local index are its table's; only Query and Scan return items; an item that expires costs nothing. An
-//! operation on several tables is timed once for each. Transactions wait for each other and never conflict.
+//! As on CloudWatch, a condition that failed is no user error (a transaction that was cancelled is one), and consumes
+//! what the item it met would cost to write; units of a local index are its table's; only Query and Scan return
+//! items; an item that expires costs nothing. An operation on several tables is timed once for each. Transactions
+//! wait for each other and never conflict.
 //!
 //! The engine reads no time of day; how long something took is measured with a monotonic clock.
 

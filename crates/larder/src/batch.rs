@@ -424,6 +424,13 @@ async fn write_batch(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>
             Ok(unprocessed) => left = unprocessed.into_iter().flat_map(|(_, writes)| writes).collect(),
             // Puts and deletes can be made twice.
             Err(error) if attempt < ATTEMPTS_MAX && error.is_transient() => {}
+            // One that the table cannot take has all of them refused.
+            Err(error) if left.len() > 1 && !error.is_transient() => {
+                for write in left {
+                    outcomes.extend(Box::pin(write_batch(target, vec![write])).await);
+                }
+                break;
+            }
             Err(error) => {
                 let keys: Vec<Item> = left.iter().map(key).collect();
                 fail(&mut outcomes, &keys, &error);

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use larder_engine::item_bytes;
 use larder_engine::ops::{BatchWrite, Scan};
-use larder_model::{Arn, Item, KeyAttribute, TableName};
+use larder_model::{Arn, AttributeValue, Item, KeyAttribute, TableName};
 
 pub use read::{Export, Line, Lines};
 pub use write::{Exported, Exporting};
@@ -158,9 +158,17 @@ impl Import {
     /// Says what keeps an item from having a place in the table.
     pub fn check(&self, item: &Item) -> Result<(), String> {
         for KeyAttribute { name, kind } in &self.key {
-            if item.get(name).is_none_or(|value| value.kind().name() != kind.name()) {
-                let table = &self.target.table;
-                return Err(format!("the key `{name}` of {table} is missing, or no {}", kind.name()));
+            let table = &self.target.table;
+            let value = item.get(name).filter(|value| value.kind().name() == kind.name());
+            match value {
+                None => return Err(format!("the key `{name}` of {table} is missing, or no {}", kind.name())),
+                Some(AttributeValue::S(text)) if text.is_empty() => {
+                    return Err(format!("the key `{name}` of {table} is empty"));
+                }
+                Some(AttributeValue::B(bytes)) if bytes.is_empty() => {
+                    return Err(format!("the key `{name}` of {table} is empty"));
+                }
+                Some(_) => {}
             }
         }
         Ok(())

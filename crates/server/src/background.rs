@@ -66,7 +66,8 @@ impl Background {
             }
             Ok(Err(error)) => {
                 tracing::error!(?error, "background work failed");
-                self.pulse.beat(Some(error.to_string()));
+                // What is damaged holds up its own table alone, and no restart mends it.
+                self.pulse.beat((!error.is_of_one_value()).then(|| error.to_string()));
                 false
             }
             Err(error) => {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::DisplayErrorContext;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BackupDetails, BackupStatus, BackupSummary, BackupType, BackupTypeFilter};
 use clap::Args;
 use larder::Store;
@@ -139,8 +139,16 @@ pub(super) async fn client(place: &Place) -> Result<Client, String> {
 }
 
 /// What DynamoDB says went wrong.
-pub(super) fn failed<E: std::error::Error>(error: &E) -> String {
-    DisplayErrorContext(error).to_string()
+pub(super) fn failed<E>(error: &SdkError<E>) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    if let Some(refused) = error.as_service_error() {
+        let message = refused.message().unwrap_or("it was refused without a reason");
+        return format!("{}: {message}", refused.code().unwrap_or("an unnamed error"));
+    }
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    format!("cannot reach the store: {}", causes.last().map(ToString::to_string).unwrap_or_default())
 }
 
 async fn describe(client: &Client, arn: &str) -> Result<BackupDetails, String> {

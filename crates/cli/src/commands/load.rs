@@ -148,12 +148,7 @@ impl Load {
                 break;
             }
         }
-        done.bar.finish_and_clear();
-        terminal::print(&done.summary())?;
-        if let Some(stopped) = &stopped {
-            eprintln!("larder: {stopped}");
-        }
-        Ok(if stopped.is_none() && done.refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        done.end(stopped.as_deref())
     }
 
     /// Why it stopped before the end, if it did.
@@ -281,9 +276,17 @@ impl Done {
         self.bar.suspend(|| eprintln!("{name}:{line}: {error}"));
     }
 
-    fn summary(&self) -> String {
+    /// Tells what was done, and why it stopped if it did.
+    fn end(&self, stopped: Option<&str>) -> Result<ExitCode, String> {
+        self.bar.finish_and_clear();
         let Self { created, overwritten, unchanged, refused, .. } = self;
-        format!("{created} created, {overwritten} overwritten, {unchanged} unchanged, {refused} refused\n")
+        terminal::print(&format!(
+            "{created} created, {overwritten} overwritten, {unchanged} unchanged, {refused} refused\n"
+        ))?;
+        if let Some(stopped) = stopped {
+            eprintln!("larder: {stopped}");
+        }
+        Ok(if stopped.is_none() && *refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use tempfile::TempDir;
 use ureq::Agent;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -51,6 +53,19 @@ impl Drop for Larder {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A directory with the five schemas in it.
+pub(crate) fn place_with_schemas() -> TempDir {
+    let place = tempfile::tempdir().expect("a place for temporary files");
+    let (from, to) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas"), place.path().join("schemas"));
+    fs::create_dir(&to).expect("the directory is new");
+    for entry in fs::read_dir(from).expect("the schemas are there") {
+        let entry = entry.expect("they can be read");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("the directory can be written");
+    }
+    place
 }
 
 /// `larder serve`, not yet started.

@@ -146,12 +146,7 @@ impl Load {
                 }
             }
         }
-        done.bar.finish_and_clear();
-        terminal::print(&done.summary())?;
-        if let Some(stopped) = &stopped {
-            eprintln!("larder: {stopped}");
-        }
-        Ok(if stopped.is_none() && done.refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        done.end(stopped.as_deref())
     }
 
     /// Why it stopped, if it did.
