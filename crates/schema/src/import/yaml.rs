@@ -43,7 +43,7 @@ pub(super) fn json(text: &str) -> Result<Json, String> {
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(done) = open.pop() else { continue };
                 let anchor = done.anchor;
-                (done.close(), anchor)
+                (done.close().map_err(|why| format!("line {line}: {why}"))?, anchor)
             }
             Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, function(tag)), anchor),
             Event::Alias(anchor) => {
@@ -62,6 +62,7 @@ pub(super) fn json(text: &str) -> Result<Json, String> {
         }
         if anchor > 0 {
             let size = size(&value);
+            count += size;
             anchors.insert(anchor, (value.clone(), size));
         }
         match open.last_mut() {
@@ -73,14 +74,18 @@ pub(super) fn json(text: &str) -> Result<Json, String> {
 }
 
 impl Open {
-    fn close(self) -> Json {
+    fn close(self) -> Result<Json, String> {
         let value = if self.is_map {
             let mut map = Map::new();
             let mut values = self.values.into_iter();
             while let (Some(name), Some(value)) = (values.next(), values.next()) {
                 let name = match name {
                     Json::String(name) => name,
-                    other => other.to_string(),
+                    // As text, such a key would double with every level.
+                    Json::Array(_) | Json::Object(_) => {
+                        return Err("a key that is a list or a map".to_owned());
+                    }
+                    Json::Null | Json::Bool(_) | Json::Number(_) => name.to_string(),
                 };
                 map.insert(name, value);
             }
@@ -88,7 +93,7 @@ impl Open {
         } else {
             Json::Array(self.values)
         };
-        called(self.function, value)
+        Ok(called(self.function, value))
     }
 }
 
@@ -128,11 +133,14 @@ fn scalar(text: &str, style: ScalarStyle, function: Option<String>) -> Json {
     called(function, value)
 }
 
+/// How many values a copy of this one counts as. A long text counts as several.
 fn size(value: &Json) -> usize {
+    let text = |text: &str| 1 + text.len() / 16;
     match value {
         Json::Array(values) => 1 + values.iter().map(size).sum::<usize>(),
-        Json::Object(map) => 1 + map.values().map(size).sum::<usize>(),
-        _ => 1,
+        Json::Object(map) => 1 + map.iter().map(|(name, value)| text(name) + size(value)).sum::<usize>(),
+        Json::String(value) => text(value),
+        Json::Null | Json::Bool(_) | Json::Number(_) => 1,
     }
 }
 
@@ -169,5 +177,18 @@ mod tests {
         assert!(json(&"[".repeat(10_000)).is_err());
         assert!(json("").is_err());
         assert!(json("a: *nobody").is_err());
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 100].join(", "));
+        assert!(json(&long).is_err_and(|error| error.contains("values")));
+        let keys = format!("a: &a {{{}: 1}}\nb: [{}]\n", "x".repeat(1000), vec!["*a"; 10_000].join(", "));
+        assert!(json(&keys).is_err_and(|error| error.contains("values")));
+    }
+
+    #[test]
+    fn a_key_that_is_a_list_or_a_map_is_refused() {
+        let deep = format!("{}a{}", "{? ".repeat(50), "}".repeat(50));
+        for text in ["? [a, b]\n: c\n", "? {a: b}\n: c\n", "!Ref a: b\n", &deep] {
+            assert!(json(text).is_err_and(|error| error.contains("a list or a map")), "{text}");
+        }
+        assert_eq!(json("1: a\ntrue: b\n"), Ok(json!({"1": "a", "true": "b"})));
     }
 }
