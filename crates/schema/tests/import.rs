@@ -381,6 +381,221 @@ fn keys_of_one_table_design_are_told_apart() {
     insta::assert_snapshot!("import_one_table", imported.text);
 }
 
+/// The only table of a template, and what is told of it. Lines of `settings` belong to its properties.
+fn of_template(kind: &str, settings: &str) -> (FoundTable, String) {
+    let text = format!(
+        "Parameters:\n  Names: {{Type: CommaDelimitedList, Default: 'total, state'}}\nResources:\n  OrdersTable:\n    \
+         Type: AWS::DynamoDB::{kind}\n    Properties:\n      TableName: orders\n      \
+         AttributeDefinitions: [{{AttributeName: id, AttributeType: S}}]\n      \
+         KeySchema: [{{AttributeName: id, KeyType: HASH}}]\n      BillingMode: PAY_PER_REQUEST\n{settings}"
+    );
+    let found = import::cloudformation(&text).expect("it is a template");
+    let imported = import::write(&found, "a template");
+    sound(&imported);
+    (found.tables[0].clone(), imported.notes.join("\n"))
+}
+
+/// The only table of a Terraform file, and what is told of it. Lines of `settings` belong to the resource.
+fn of_terraform(settings: &str, after: &str) -> (FoundTable, String) {
+    let text = format!(
+        "resource \"aws_dynamodb_table\" \"orders\" {{\n  name = \"orders\"\n  billing_mode = \"PAY_PER_REQUEST\"\n  \
+         hash_key = \"id\"\n{settings}\n}}\n{after}"
+    );
+    let found = import::terraform(&[("main.tf", &text)]).expect("it is HCL");
+    let imported = import::write(&found, "main.tf");
+    sound(&imported);
+    (found.tables[0].clone(), imported.notes.join("\n"))
+}
+
+#[test]
+fn a_global_table_keeps_what_its_first_replica_does_not_say() {
+    let settings = "
+      SSESpecification: {SSEEnabled: true, SSEType: KMS}
+      GlobalSecondaryIndexes:
+        - IndexName: ByTime
+          KeySchema: [{AttributeName: at, KeyType: HASH}]
+          Projection: {ProjectionType: ALL}
+      Replicas:
+        - Region: eu-west-1
+          SSESpecification: {KMSMasterKeyId: alias/orders}
+          GlobalSecondaryIndexes: [{IndexName: ByTime, ContributorInsightsSpecification: {Enabled: true}}]
+          PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}
+          ContributorInsightsSpecification: {Enabled: true}
+          Tags: [{Key: Team, Value: web}]
+        - Region: us-east-1
+";
+    let (table, notes) = of_template("GlobalTable", settings);
+    assert_eq!(table.encryption.and_then(|encryption| encryption.kms_key).as_deref(), Some("alias/orders"));
+    assert_eq!(table.indexes[0].key.partition, [attribute("at", KeyType::S)]);
+    assert_eq!((table.pitr_days, table.tags.len()), (Some(35), 1));
+    for told in ["in 2 regions", "those of eu-west-1", "GlobalSecondaryIndexes", "ContributorInsights"] {
+        assert!(notes.contains(told), "{told}\n{notes}");
+    }
+}
+
+#[test]
+fn what_may_be_on_is_off_and_told() {
+    let unknown = "!ImportValue it";
+    let settings = format!(
+        "      TimeToLiveSpecification: {{AttributeName: ends, Enabled: {unknown}}}\n      \
+         PointInTimeRecoverySpecification: {{PointInTimeRecoveryEnabled: {unknown}}}\n      \
+         SSESpecification: {{SSEEnabled: {unknown}}}\n      DeletionProtectionEnabled: {unknown}\n      \
+         TableClass: {unknown}\n"
+    );
+    let (table, notes) = of_template("Table", &settings);
+    assert_eq!((&table.ttl_attribute, table.pitr_days, table.retain), (&None, None, false));
+    assert_eq!(table.encryption, None);
+    for told in ["TimeToLive", "PointInTimeRecoveryEnabled", "SSEEnabled", "DeletionProtection", "TableClass"]
+    {
+        assert_eq!(notes.matches(told).count(), 1, "{told}\n{notes}");
+    }
+
+    let settings = "
+      ttl { attribute_name = \"ends\"\nenabled = module.x.on }
+      point_in_time_recovery { enabled = module.x.on }
+      server_side_encryption { enabled = module.x.on }
+      deletion_protection_enabled = module.x.on
+      stream_enabled = module.x.on
+      stream_view_type = \"KEYS_ONLY\"
+      range_key = module.x.key
+      region = module.x.region
+      table_class = module.x.class";
+    let settings = settings.replace("{ attribute", "{\nattribute").replace("on }", "on\n}");
+    let settings = settings.replace("{ enabled", "{\nenabled");
+    let (table, notes) = of_terraform(&settings, "");
+    assert_eq!((&table.ttl_attribute, table.pitr_days, table.retain), (&None, None, false));
+    assert_eq!((&table.encryption, table.stream), (&None, None));
+    for told in [
+        "`ttl.enabled`",
+        "`point_in_time_recovery.enabled`",
+        "`server_side_encryption.enabled`",
+        "`deletion_protection_enabled`",
+        "`stream_enabled`",
+        "`range_key`",
+        "`region`",
+        "`table_class`",
+    ] {
+        assert_eq!(notes.matches(told).count(), 1, "{told}\n{notes}");
+    }
+}
+
+#[test]
+fn terraform_switches_on_only_what_says_so() {
+    let said = "  ttl {\n attribute_name = \"ends\"\n }\n  stream_view_type = \"KEYS_ONLY\"";
+    let (table, _) = of_terraform(said, "");
+    assert_eq!((table.ttl_attribute, table.stream), (None, None));
+
+    let locals = "locals {\n a = local.b\n b = !(var.stage == \"prod\")\n}\nvariable \"stage\" {\n default = \"dev\"\n}";
+    let said = "  ttl {\n attribute_name = \"ends\"\n enabled = local.a\n }";
+    let (table, notes) = of_terraform(said, locals);
+    assert_eq!((table.ttl_attribute.as_deref(), notes.as_str()), (Some("ends"), ""));
+}
+
+#[test]
+fn a_stack_that_retains_except_on_create_retains() {
+    let (table, notes) = of_template("Table", "    DeletionPolicy: RetainExceptOnCreate\n");
+    assert!(table.retain && notes.contains("the stack retains it"), "{notes}");
+}
+
+#[test]
+fn attributes_of_an_index_that_are_not_known_are_told() {
+    let index = |names: &str| {
+        format!(
+            "      GlobalSecondaryIndexes: [{{IndexName: ByIt, KeySchema: [{{AttributeName: it, KeyType: HASH}}], \
+             Projection: {{ProjectionType: INCLUDE, NonKeyAttributes: {names}}}}}]\n"
+        )
+    };
+    let (table, _) = of_template("Table", &index("!Ref Names"));
+    let wanted = Projection::Include(vec!["total".to_owned(), "state".to_owned()]);
+    assert_eq!(table.indexes[0].projection, wanted);
+    for names in ["!ImportValue names", "[a, !ImportValue b]", "[]"] {
+        let (_, notes) = of_template("Table", &index(names));
+        assert!(notes.contains("the attributes of index ByIt"), "{names}\n{notes}");
+    }
+
+    let index = |names: &str| {
+        format!(
+            "  global_secondary_index {{\n name = \"ByIt\"\n hash_key = \"it\"\n projection_type = \"INCLUDE\"\n {names}\n }}"
+        )
+    };
+    let locals = "locals {\n names = local.others\n others = [\"total\", \"state\"]\n}";
+    let (table, notes) = of_terraform(&index("non_key_attributes = local.names"), locals);
+    assert_eq!((&table.indexes[0].projection, notes.as_str()), (&wanted, ""));
+    for names in ["", "non_key_attributes = module.x.names", "non_key_attributes = [\"a\", module.x.b]"] {
+        let (_, notes) = of_terraform(&index(names), locals);
+        assert!(notes.contains("the attributes of index ByIt"), "{names}\n{notes}");
+    }
+}
+
+#[test]
+fn a_tag_whose_name_is_not_known_is_told() {
+    let (table, notes) = of_terraform("  tags = {\n Team = \"web\"\n (var.tag) = \"x\"\n }", "");
+    assert_eq!(table.tags.len(), 1);
+    assert!(notes.contains("a tag whose name is"), "{notes}");
+}
+
+#[test]
+fn params_whose_names_would_be_the_same_are_kept_apart() {
+    let template = "Parameters:\n  Stage: {Type: String, Default: dev}\n  stage: {Type: String, Default: eu}\n\
+                    Resources:\n  T:\n    Type: AWS::DynamoDB::Table\n    Properties:\n      \
+                    TableName: !Sub 'orders-${Stage}-${stage}'\n      KeySchema: [{AttributeName: id, KeyType: HASH}]\n      \
+                    BillingMode: PAY_PER_REQUEST\n";
+    let found = import::cloudformation(template).expect("it is a template");
+    let schema = sound(&import::write(&found, "a template"));
+    assert_eq!(setups(&schema)[0].definition.name.as_str(), "orders-dev-eu");
+
+    let hcl = "variable \"a-b\" {\n default = \"one\"\n}\nvariable \"a_b\" {\n default = \"two\"\n}\n\
+               resource \"aws_dynamodb_table\" \"t\" {\n name = \"${var.a-b}-${var.a_b}\"\n hash_key = \"id\"\n}\n";
+    let found = import::terraform(&[("main.tf", hcl)]).expect("it is HCL");
+    let schema = sound(&import::write(&found, "main.tf"));
+    assert_eq!(setups(&schema)[0].definition.name.as_str(), "one-two");
+}
+
+#[test]
+fn a_small_file_takes_little_work() {
+    let table = |name: &serde_json::Value, conditions: &serde_json::Value| {
+        json!({"Conditions": conditions, "Resources": {"T": {"Type": "AWS::DynamoDB::Table", "Properties": {
+            "TableName": name, "BillingMode": {"Fn::If": ["C0", "a", "b"]}}}}})
+        .to_string()
+    };
+    let mut name = json!("x");
+    for _ in 0..15 {
+        name = json!({"Fn::Sub": ["${a}${a}${a}${a}${a}${a}", {"a": name}]});
+    }
+    let error = import::cloudformation(&table(&name, &json!({}))).expect_err("it is too much");
+    assert!(error.contains("steps"), "{error}");
+
+    let each = |at: usize| json!({"Fn::And": vec![json!({"Condition": format!("C{}", at + 1)}); 10]});
+    let mut conditions: serde_json::Map<_, _> = (0..7).map(|at| (format!("C{at}"), each(at))).collect();
+    conditions.insert("C7".to_owned(), json!({"Fn::Equals": ["a", "a"]}));
+    let error = import::cloudformation(&table(&json!("x"), &json!(conditions))).expect_err("it is too much");
+    assert!(error.contains("steps"), "{error}");
+
+    let doubled = |one: &dyn Fn(usize) -> String, last: &str| {
+        let locals: String = (0..7).map(|at| format!(" l{at} = {}\n", one(at + 1))).collect();
+        format!(
+            "locals {{\n{locals} l7 = {last}\n}}\nresource \"aws_dynamodb_table\" \"t\" {{\n name = local.l0\n \
+             hash_key = \"id\"\n tags = local.l0\n}}\n"
+        )
+    };
+    let names = doubled(&|at| format!("\"{}\"", format!("${{local.l{at}}}").repeat(10)), "\"x\"");
+    let tags = doubled(&|at| format!("merge({})", vec![format!("local.l{at}"); 10].join(", ")), "{ a = 1 }");
+    for text in [names, tags] {
+        let error = import::terraform(&[("main.tf", &text)]).expect_err("it is too much");
+        assert!(error.contains("steps"), "{error}");
+    }
+}
+
+#[test]
+fn what_ends_in_all_eternity_has_no_lifetime() {
+    let end = |at: i64| AttributeValue::from(i64::MAX - 1_768_471_200 + at);
+    let rows = (0..4).map(|at| {
+        let number = AttributeValue::from(1_768_471_200 + at);
+        item([("id", s(&format!("a{at}"))), ("made_at", number), ("ttl", end(at))])
+    });
+    alone(table(&[("id", KeyType::S)], rows.collect()));
+}
+
 fn key_text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[A-C]{1,2}#[a-z0-9-]{0,6}",

@@ -3,6 +3,10 @@
 //! Parameters that stand in names and tags become params. Everything else is taken as it is with the parameters'
 //! defaults, which is told: the language has one value for all stages there.
 
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
 use larder_model::{
     Billing, Encryption, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType, Projection,
     StreamView, TableClass, TableName, Throughput,
@@ -15,6 +19,8 @@ use crate::schema::{ParamPart, ParamText};
 
 /// Functions within functions.
 const DEPTH_MAX: usize = 16;
+/// What working out a template may take: functions within each other can double it with every level.
+const STEPS_MAX: usize = 100_000;
 
 /// The tables of a template, in JSON or YAML. `Err` says why it is no template.
 ///
@@ -46,7 +52,8 @@ pub fn cloudformation(text: &str) -> Result<Found, String> {
     let Some(resources) = template["Resources"].as_object() else {
         return Err("it has no `Resources`: it is no CloudFormation template".to_owned());
     };
-    let mut reader = Reader { template: &template, found: Found::default() };
+    let mut reader =
+        Reader { template: &template, found: Found::default(), called: BTreeMap::new(), steps: Cell::new(0) };
     reader.found.system = template["Metadata"]["Larder"]["System"].as_str().map(str::to_owned);
     let region = reader.region();
     let mut labels = Taken::default();
@@ -66,12 +73,18 @@ pub fn cloudformation(text: &str) -> Result<Found, String> {
             _ => {}
         }
     }
+    if reader.steps.get() > STEPS_MAX {
+        return Err(format!("working out its functions takes more than {STEPS_MAX} steps"));
+    }
     Ok(reader.found)
 }
 
 struct Reader<'a> {
     template: &'a Json,
     found: Found,
+    /// Parameters that were met, and what the schema calls them.
+    called: BTreeMap<String, String>,
+    steps: Cell<usize>,
 }
 
 /// What is read of a table. Anything else is told.
@@ -106,7 +119,7 @@ impl Reader<'_> {
         if let Some(Json::Array(replicas)) = properties.remove("Replicas") {
             notes.push(format!("{label} is in {} regions: a schema's table lives in one", replicas.len()));
             if let Some(Json::Object(first)) = replicas.into_iter().next() {
-                properties.extend(first.into_iter().filter(|(name, _)| READ.contains(&name.as_str())));
+                replicated(&mut properties, first, &label, &mut notes);
             }
         }
         for name in properties.keys().filter(|name| !READ.contains(&name.as_str())) {
@@ -141,7 +154,7 @@ impl Reader<'_> {
             }
         };
         let throughput = units(&properties["ProvisionedThroughput"]);
-        let billing = match properties["BillingMode"].as_str() {
+        let billing = match word(&properties["BillingMode"], "BillingMode", &label, &mut notes) {
             Some("PAY_PER_REQUEST") => Billing::OnDemand,
             _ => Billing::Provisioned(throughput.unwrap_or_else(|| {
                 notes.push(format!("{label}: its units are not said here: 5 / 5 stand for them"));
@@ -157,38 +170,56 @@ impl Reader<'_> {
                 found.extend(index(kind, written, kinds, billing, &label, &mut notes));
             }
         }
-        let policy = resource["DeletionPolicy"].as_str().unwrap_or("Delete");
-        let protected = truth(&properties["DeletionProtectionEnabled"]);
-        if protected != (policy == "Retain") && policy != "RetainExceptOnCreate" {
+        let policy =
+            word(&resource["DeletionPolicy"], "DeletionPolicy", &label, &mut notes).unwrap_or("Delete");
+        let retained = matches!(policy, "Retain" | "RetainExceptOnCreate");
+        let protected = truth(&properties, "/DeletionProtectionEnabled", &label, &mut notes);
+        if protected != retained {
             notes.push(match (protected, policy) {
                 (true, _) => format!("{label}: DynamoDB protects it from deletion, and the stack would delete it ({policy}): for the language both keep it"),
-                (false, "Retain") => format!("{label}: the stack retains it, and DynamoDB does not protect it from deletion: for the language both keep it"),
+                (false, _) if retained => format!("{label}: the stack retains it, and DynamoDB does not protect it from deletion: for the language both keep it"),
                 (false, _) => format!("{label}: the stack's way of deleting it, {policy}, has no word in the language"),
             });
         }
-        let ttl = &properties["TimeToLiveSpecification"];
-        let recovery = &properties["PointInTimeRecoverySpecification"];
-        let recovery_days = truth(&recovery["PointInTimeRecoveryEnabled"]).then(|| {
-            number(&recovery["RecoveryPeriodInDays"]).and_then(|days| u32::try_from(days).ok()).unwrap_or(35)
+        let expires = truth(&properties, "/TimeToLiveSpecification/Enabled", &label, &mut notes);
+        let ttl = &properties["TimeToLiveSpecification"]["AttributeName"];
+        let recovers = truth(
+            &properties,
+            "/PointInTimeRecoverySpecification/PointInTimeRecoveryEnabled",
+            &label,
+            &mut notes,
+        );
+        let days = &properties["PointInTimeRecoverySpecification"]["RecoveryPeriodInDays"];
+        let recovery_days = recovers.then(|| {
+            number(days).and_then(|days| u32::try_from(days).ok()).unwrap_or_else(|| {
+                if !days.is_null() {
+                    notes.push(format!("{label}: its recovery period is {days}: 35 days stand for it"));
+                }
+                35
+            })
         });
+        let is_encrypted = truth(&properties, "/SSESpecification/SSEEnabled", &label, &mut notes);
+        let encryption =
+            is_encrypted.then(|| self.encryption(&properties["SSESpecification"], &label, &mut notes));
+        let class = word(&properties["TableClass"], "TableClass", &label, &mut notes);
+        let view = &properties["StreamSpecification"]["StreamViewType"];
         FoundTable {
             name,
             region: None,
             key: key(&properties["KeySchema"], kinds, &label, &mut notes),
             indexes: found,
-            ttl_attribute: ttl["AttributeName"]
-                .as_str()
-                .filter(|_| ttl["Enabled"] != false && ttl["Enabled"] != "false")
+            ttl_attribute: word(ttl, "AttributeName", &label, &mut notes)
+                .filter(|_| expires)
                 .map(str::to_owned),
             billing,
             pitr_days: recovery_days,
-            encryption: self.encryption(&properties["SSESpecification"], &label, &mut notes),
-            retain: protected || policy == "Retain",
-            class: match properties["TableClass"].as_str() {
+            encryption,
+            retain: protected || retained,
+            class: match class {
                 Some("STANDARD_INFREQUENT_ACCESS") => TableClass::StandardInfrequentAccess,
                 _ => TableClass::Standard,
             },
-            stream: stream_view(properties["StreamSpecification"]["StreamViewType"].as_str()),
+            stream: stream_view(word(view, "StreamViewType", &label, &mut notes)),
             tags: self.tags(&properties["Tags"], &label, &mut notes),
             label,
             notes,
@@ -196,10 +227,7 @@ impl Reader<'_> {
         }
     }
 
-    fn encryption(&mut self, written: &Json, label: &str, notes: &mut Vec<String>) -> Option<Encryption> {
-        if !truth(&written["SSEEnabled"]) {
-            return None;
-        }
+    fn encryption(&mut self, written: &Json, label: &str, notes: &mut Vec<String>) -> Encryption {
         let kms_key = match &written["KMSMasterKeyId"] {
             Json::Null => None,
             key => Some(match self.text(key, 0) {
@@ -215,7 +243,7 @@ impl Reader<'_> {
                 }
             }),
         };
-        Some(Encryption { kms_key })
+        Encryption { kms_key }
     }
 
     fn tags(&mut self, written: &Json, label: &str, notes: &mut Vec<String>) -> Vec<(String, ParamText)> {
@@ -238,6 +266,7 @@ impl Reader<'_> {
         if depth > DEPTH_MAX {
             return Err("too many functions within each other".to_owned());
         }
+        self.step(value.as_str().map_or(0, str::len)).ok_or("more than can be worked out")?;
         match value {
             Json::String(text) => Ok(ParamText::text(text)),
             Json::Number(number) => Ok(ParamText::text(&number.to_string())),
@@ -256,6 +285,7 @@ impl Reader<'_> {
                         let mut text = ParamText(Vec::new());
                         for (at, part) in parts.get(1).into_iter().flat_map(array).enumerate() {
                             if at > 0 {
+                                self.step(sign.len()).ok_or("more than can be worked out")?;
                                 text.0.push(ParamPart::Text(sign.to_owned()));
                             }
                             text.0.extend(self.text(part, depth + 1)?.0);
@@ -274,6 +304,7 @@ impl Reader<'_> {
     }
 
     fn substituted(&mut self, text: &str, values: &Json, depth: usize) -> Result<ParamText, String> {
+        self.step(text.len()).ok_or("more than can be worked out")?;
         let mut out = ParamText(Vec::new());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -317,7 +348,7 @@ impl Reader<'_> {
                 None => return Err(format!("`{name}`")),
             },
         };
-        super::param(&mut self.found.params, &param, &default);
+        let param = super::param(&mut self.found.params, &mut self.called, name, &param, &default);
         Ok(ParamPart::Param(param))
     }
 
@@ -325,11 +356,19 @@ impl Reader<'_> {
     fn default(&self, name: &str) -> Option<String> {
         let parameter = self.template["Parameters"][name].as_object()?;
         let default = parameter.get("Default").or_else(|| parameter.get("AllowedValues")?.get(0));
-        Some(match default {
-            Some(Json::String(text)) => text.clone(),
-            Some(Json::Null) | None => names::snake(name),
-            Some(other) => other.to_string(),
-        })
+        let default = match default {
+            Some(Json::String(text)) => Cow::Borrowed(text.as_str()),
+            Some(Json::Null) | None => Cow::Owned(names::snake(name)),
+            Some(other) => Cow::Owned(other.to_string()),
+        };
+        self.step(default.len())?;
+        Some(default.into_owned())
+    }
+
+    /// Counts work, by the bytes it makes; `None` when there was too much of it.
+    fn step(&self, bytes: usize) -> Option<()> {
+        self.steps.set(self.steps.get().saturating_add(1 + bytes / 64));
+        (self.steps.get() <= STEPS_MAX).then_some(())
     }
 
     /// Values as they are with the default parameters, except for texts that params can stand in.
@@ -421,8 +460,8 @@ impl Reader<'_> {
         for (name, value) in map {
             // Params can stand in these, and nowhere else.
             let open = match name.as_str() {
-                "KMSMasterKeyId" => true,
-                name if depth == 0 => matches!(name, "TableName" | "Tags"),
+                "KMSMasterKeyId" | "Tags" => true,
+                name if depth == 0 => name == "TableName",
                 _ => open,
             };
             let value = self.value_within(value, notes, open, depth + 1);
@@ -439,6 +478,7 @@ impl Reader<'_> {
             other => self.default(other["Ref"].as_str()?),
         };
         let found = &self.template["Mappings"][key(&argument[0])?][key(&argument[1])?][key(&argument[2])?];
+        self.step(found.to_string().len())?;
         (!found.is_null()).then(|| found.clone())
     }
 
@@ -451,6 +491,7 @@ impl Reader<'_> {
         if depth > DEPTH_MAX {
             return None;
         }
+        self.step(0)?;
         let (function, argument) = condition.as_object()?.iter().next()?;
         let each = || {
             argument.as_array()?.iter().map(|one| self.holds(one, depth + 1)).collect::<Option<Vec<bool>>>()
@@ -484,6 +525,32 @@ impl Reader<'_> {
     }
 }
 
+/// Adds what a replica says to what all have in common. Of its indexes it says nothing but units.
+fn replicated(
+    properties: &mut Map<String, Json>,
+    replica: Map<String, Json>,
+    label: &str,
+    notes: &mut Vec<String>,
+) {
+    for (name, value) in replica {
+        match (name.as_str(), value) {
+            ("Region", region) => {
+                let region = region.as_str().unwrap_or("its first region").to_owned();
+                notes.push(format!("{label}: its settings are those of {region}"));
+            }
+            (known, value) if READ.contains(&known) && known != "GlobalSecondaryIndexes" => {
+                match (properties.get_mut(known), value) {
+                    (Some(Json::Object(common)), Json::Object(own)) => common.extend(own),
+                    (_, value) => {
+                        properties.insert(name, value);
+                    }
+                }
+            }
+            _ => notes.push(format!("{label}: `{name}` of a replica has no word in the language")),
+        }
+    }
+}
+
 fn index(
     kind: IndexKind,
     written: &Json,
@@ -498,6 +565,7 @@ fn index(
         return None;
     };
     let projection = &written["Projection"];
+    let told = format!("{label}: the attributes of index {}", name.as_str());
     let throughput = match billing {
         Billing::OnDemand => Throughput::default(),
         Billing::Provisioned(table) => units(&written["ProvisionedThroughput"]).unwrap_or(table),
@@ -506,17 +574,28 @@ fn index(
         name,
         kind,
         key: key(&written["KeySchema"], kinds, label, notes),
-        projection: match projection["ProjectionType"].as_str() {
+        projection: match word(&projection["ProjectionType"], "ProjectionType", label, notes) {
             Some("KEYS_ONLY") => Projection::KeysOnly,
-            Some("INCLUDE") => {
-                let names = array(&projection["NonKeyAttributes"]).iter().filter_map(Json::as_str);
-                Projection::Include(names.map(str::to_owned).collect())
-            }
+            Some("INCLUDE") => Projection::Include(included(&projection["NonKeyAttributes"], &told, notes)),
             _ => Projection::All,
         },
         throughput,
         on_demand_limits: None,
     })
+}
+
+/// The names of a list. The value of a parameter that is one has commas in it.
+fn included(written: &Json, told: &str, notes: &mut Vec<String>) -> Vec<String> {
+    let names: Vec<String> = match written {
+        Json::String(list) => {
+            list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+        }
+        list => array(list).iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+    };
+    if names.is_empty() || (written.is_array() && names.len() < array(written).len()) {
+        notes.push(format!("{told} are {written}: write all of them"));
+    }
+    names
 }
 
 fn key(written: &Json, kinds: &Json, label: &str, notes: &mut Vec<String>) -> KeySchema {
@@ -527,7 +606,8 @@ fn key(written: &Json, kinds: &Json, label: &str, notes: &mut Vec<String>) -> Ke
             continue;
         };
         let kind = array(kinds).iter().find(|known| known["AttributeName"] == name);
-        let kind = match kind.and_then(|known| known["AttributeType"].as_str()) {
+        let kind = kind.map_or(&Json::Null, |known| &known["AttributeType"]);
+        let kind = match word(kind, "AttributeType", label, notes) {
             Some("N") => KeyType::N,
             Some("B") => KeyType::B,
             _ => KeyType::S,
@@ -552,8 +632,29 @@ fn array(value: &Json) -> &[Json] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn truth(value: &Json) -> bool {
-    *value == true || *value == "true"
+/// A word, if it is known here. What is there and is not known is told.
+fn word<'j>(written: &'j Json, name: &str, label: &str, notes: &mut Vec<String>) -> Option<&'j str> {
+    if !written.is_null() && !written.is_string() {
+        notes.push(format!("{label}: `{name}` is {written}, which is not known here"));
+    }
+    written.as_str()
+}
+
+/// Whether something is switched on. What cannot be known here is off, and told.
+fn truth(properties: &Json, path: &str, label: &str, notes: &mut Vec<String>) -> bool {
+    match properties.pointer(path) {
+        None | Some(Json::Null | Json::Bool(false)) => false,
+        Some(Json::Bool(true)) => true,
+        Some(Json::String(text)) if text.eq_ignore_ascii_case("true") => true,
+        Some(Json::String(text)) if text.eq_ignore_ascii_case("false") => false,
+        Some(other) => {
+            let name = path.rsplit('/').find(|name| *name != "Enabled").unwrap_or(path);
+            notes.push(format!(
+                "{label}: whether `{name}` is on is {other}, which is not known here: it is off"
+            ));
+            false
+        }
+    }
 }
 
 /// A number, also in quotes.

@@ -103,12 +103,11 @@ impl Frame<'_> {
         let lives = fields.iter().filter(|(_, _, kind)| matches!(kind, Type::Instant(_) | Type::Epoch));
         let lives =
             lives.filter_map(|(attribute, line, kind)| Some((lifetime(&ends, attribute, kind)?, &line.name)));
-        match lives.min_by_key(|((spread, _), _)| *spread) {
-            Some(((_, seconds), from)) => {
-                entity.ttl = Some(format!(
-                    "{}  // guessed: always so long after {from}",
-                    duration_source(seconds * 1000)
-                ));
+        let shortest = lives.min_by_key(|((spread, _), _)| *spread);
+        match shortest.and_then(|((_, seconds), from)| Some((seconds.checked_mul(1000)?, from))) {
+            Some((millis, from)) => {
+                entity.ttl =
+                    Some(format!("{}  // guessed: always so long after {from}", duration_source(millis)));
             }
             None => self.given_ttl(
                 entity,
@@ -160,5 +159,6 @@ fn lifetime(ends: &[(&Item, i64)], attribute: &str, kind: &Type) -> Option<(i64,
     let (least, most) = (*lives.iter().min()?, *lives.iter().max()?);
     let round = (least..=most.min(least.saturating_add(2))).find(|seconds| seconds % 60 == 0);
     let sure = round.is_some() || ends.len() > 2;
-    (least > 0 && most - least <= 2 && sure).then(|| (most - least, round.unwrap_or(least)))
+    let spread = most.checked_sub(least)?;
+    (least > 0 && spread <= 2 && sure).then(|| (spread, round.unwrap_or(least)))
 }

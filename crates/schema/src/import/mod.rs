@@ -23,6 +23,8 @@ mod cloudformation;
 mod terraform;
 mod yaml;
 
+use std::collections::BTreeMap;
+
 use larder_model as model;
 use larder_model::{IndexDefinition, Item, KeySchema, TableDefinition};
 
@@ -315,11 +317,26 @@ fn head(found: &Found, origin: &str, system: &str) -> Vec<String> {
     lines
 }
 
-/// Remembers a param that was met.
-fn param(params: &mut Vec<FoundParam>, name: &str, default: &str) {
+/// Remembers a param that was met, and says what the schema calls it: names that would be the same get numbers.
+fn param(
+    params: &mut Vec<FoundParam>,
+    called: &mut BTreeMap<String, String>,
+    original: &str,
+    wanted: &str,
+    default: &str,
+) -> String {
+    let name = called.get(original).cloned().unwrap_or_else(|| {
+        let mut taken = Taken::default();
+        for name in called.values() {
+            taken.free(name);
+        }
+        taken.free(wanted)
+    });
+    called.insert(original.to_owned(), name.clone());
     if params.iter().all(|known| known.name != name) {
-        params.push(FoundParam { name: name.to_owned(), default: default.to_owned() });
+        params.push(FoundParam { name: name.clone(), default: default.to_owned() });
     }
+    name
 }
 
 /// The text with the defaults of its params.

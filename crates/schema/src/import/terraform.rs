@@ -3,9 +3,10 @@
 //! Variables that stand in names and tags become params, locals are followed. Everything else is taken as it is with
 //! the variables' defaults. What only Terraform can work out is told.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use hcl_edit::expr::{BinaryOperator, Expression, ObjectKey, TraversalOperator};
+use hcl_edit::expr::{BinaryOperator, Expression, ObjectKey, TraversalOperator, UnaryOperator};
 use hcl_edit::structure::{Block, Body, Structure};
 use hcl_edit::template::Element;
 use larder_model::{
@@ -20,6 +21,8 @@ use crate::schema::{ParamPart, ParamText};
 
 /// Locals that stand for each other.
 const DEPTH_MAX: usize = 16;
+/// What working out some files may take: locals that stand for each other can double it with every one.
+const STEPS_MAX: usize = 100_000;
 
 /// The tables of some files, read together: one may hold the variables of another. `Err` says which is no HCL.
 ///
@@ -48,7 +51,7 @@ pub fn terraform(files: &[(&str, &str)]) -> Result<Found, String> {
         let body: Body = text.parse().map_err(|error| format!("{name} is no HCL: {error}"))?;
         bodies.push(body);
     }
-    let mut reader = Reader { variables: BTreeMap::new(), locals: BTreeMap::new(), found: Found::default() };
+    let mut reader = Reader::default();
     for block in bodies.iter().flat_map(Body::blocks) {
         match (block.ident.as_str(), label(block, 0)) {
             ("variable", Some(name)) => {
@@ -80,13 +83,22 @@ pub fn terraform(files: &[(&str, &str)]) -> Result<Found, String> {
             _ => {}
         }
     }
+    if reader.steps.get() > STEPS_MAX {
+        return Err(format!("working out locals and variables takes more than {STEPS_MAX} steps"));
+    }
     Ok(reader.found)
 }
 
+#[derive(Default)]
 struct Reader<'a> {
     variables: BTreeMap<String, Option<&'a Expression>>,
     locals: BTreeMap<String, &'a Expression>,
     found: Found,
+    /// Variables that were met, and what the schema calls them.
+    called: BTreeMap<String, String>,
+    /// What is said of the table at hand and is not known here.
+    unknown: Vec<String>,
+    steps: Cell<usize>,
 }
 
 /// What is read of a table. Anything else is told.
@@ -181,12 +193,12 @@ impl<'a> Reader<'a> {
             }
         }
         let block = |name: &'static str| body.get_blocks(name).next().map(|block| &block.body);
-        let enabled = |reader: &Self, name: &'static str| {
-            block(name).filter(|inner| reader.truth(inner, "enabled") == Some(true))
+        let enabled = |reader: &mut Self, name: &'static str| {
+            block(name).filter(|inner| reader.truth(inner, name, "enabled"))
         };
         let prevented =
-            block("lifecycle").is_some_and(|inner| self.truth(inner, "prevent_destroy") == Some(true));
-        let protected = self.truth(body, "deletion_protection_enabled") == Some(true);
+            block("lifecycle").is_some_and(|inner| self.truth(inner, "lifecycle", "prevent_destroy"));
+        let protected = self.truth(body, "", "deletion_protection_enabled");
         if prevented != protected {
             notes.push(match protected {
                 true => format!("{label}: DynamoDB protects it from deletion, and Terraform would destroy it: for the language both keep it"),
@@ -196,30 +208,45 @@ impl<'a> Reader<'a> {
         let recovery = enabled(self, "point_in_time_recovery");
         let recovery_days = recovery.map(|inner| {
             let days = self.plain(inner, "recovery_period_in_days");
-            days.and_then(|days| days.parse().ok()).unwrap_or(35)
+            let known = days.as_ref().and_then(|days| days.parse().ok());
+            if let (Some(days), None) = (&days, known) {
+                notes.push(format!("{label}: its recovery period is `{days}`: 35 days stand for it"));
+            }
+            known.unwrap_or(35)
         });
-        let ttl = block("ttl").filter(|inner| self.truth(inner, "enabled") != Some(false));
-        let ttl_attribute =
-            ttl.and_then(|inner| self.plain(inner, "attribute_name")).filter(|name| !name.is_empty());
+        let ttl_attribute = enabled(self, "ttl")
+            .and_then(|inner| self.plain(inner, "attribute_name"))
+            .filter(|name| !name.is_empty());
         let encryption = enabled(self, "server_side_encryption")
             .map(|inner| Encryption { kms_key: self.kms_key(inner, &label, &mut notes) });
-        let streams = self.truth(body, "stream_enabled") != Some(false);
+        let region = self.plain(body, "region");
+        let key = self.key(body, &kinds);
+        let class = self.plain(body, "table_class");
+        let view = self.plain(body, "stream_view_type");
+        let streams = self.truth(body, "", "stream_enabled");
+        let tags = self.tags(body, &label, &mut notes);
+        for unknown in std::mem::take(&mut self.unknown) {
+            let note = format!("{label}: {unknown}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
         FoundTable {
             name: name.unwrap_or_else(|| ParamText::text(&format!("{label}-table"))),
-            region: self.plain(body, "region"),
-            key: self.key(body, &kinds),
+            region,
+            key,
             indexes,
             ttl_attribute,
             billing,
             pitr_days: recovery_days,
             encryption,
             retain: protected || prevented,
-            class: match self.plain(body, "table_class").as_deref() {
+            class: match class.as_deref() {
                 Some("STANDARD_INFREQUENT_ACCESS") => TableClass::StandardInfrequentAccess,
                 _ => TableClass::Standard,
             },
-            stream: stream_view(self.plain(body, "stream_view_type").filter(|_| streams).as_deref()),
-            tags: self.tags(body, &label, &mut notes),
+            stream: stream_view(view.filter(|_| streams).as_deref()),
+            tags,
             label,
             notes,
             items: Vec::new(),
@@ -253,9 +280,17 @@ impl<'a> Reader<'a> {
         let projection = match self.plain(body, "projection_type").as_deref() {
             Some("KEYS_ONLY") => Projection::KeysOnly,
             Some("INCLUDE") => {
-                let names = value(body, "non_key_attributes").and_then(Expression::as_array);
-                let names = names.into_iter().flat_map(hcl_edit::expr::Array::iter);
-                Projection::Include(names.filter_map(|name| self.known_text(name)).collect())
+                let written = value(body, "non_key_attributes");
+                let list = written.and_then(|list| self.followed(list)).and_then(Expression::as_array);
+                let list = list.into_iter().flat_map(hcl_edit::expr::Array::iter);
+                let names: Vec<Option<String>> = list.map(|name| self.known_text(name)).collect();
+                if names.is_empty() || names.contains(&None) {
+                    let said = written.map_or("not said".to_owned(), |list| format!("`{}`", source(list)));
+                    notes.push(format!(
+                        "{label}: the attributes of index {name} are {said}: write all of them"
+                    ));
+                }
+                Projection::Include(names.into_iter().flatten().collect())
             }
             _ => Projection::All,
         };
@@ -312,21 +347,33 @@ impl<'a> Reader<'a> {
         notes: &mut Vec<String>,
         depth: usize,
     ) -> Vec<(String, &'a Expression)> {
-        let mut unknown = |written: &Expression| {
-            notes.push(format!("{label}: tags of `{}`, which only Terraform can work out", source(written)));
-            Vec::new()
-        };
+        if self.step(0).is_none() {
+            return Vec::new();
+        }
         match written {
-            Expression::Object(object) => object
-                .iter()
-                .filter_map(|(key, value)| {
-                    let key = match key {
-                        ObjectKey::Ident(name) => name.as_str().to_owned(),
-                        ObjectKey::Expression(name) => name.as_str()?.to_owned(),
-                    };
-                    Some((key, value.expr()))
-                })
-                .collect(),
+            Expression::Object(object) => {
+                let mut entries = Vec::new();
+                for (key, value) in object {
+                    match key {
+                        ObjectKey::Ident(name) => entries.push((name.as_str().to_owned(), value.expr())),
+                        ObjectKey::Expression(name) => match name.as_str() {
+                            Some(name) => entries.push((name.to_owned(), value.expr())),
+                            None => notes.push(format!(
+                                "{label}: a tag whose name is `{}`, which only Terraform can work out",
+                                source(name)
+                            )),
+                        },
+                    }
+                    // Each time that a local is merged, its entries are here again.
+                    if self.step(0).is_none() {
+                        break;
+                    }
+                }
+                entries
+            }
+            Expression::Parenthesis(inner) if depth < DEPTH_MAX => {
+                self.entries(inner.inner(), label, notes, depth + 1)
+            }
             Expression::FuncCall(call) if depth < DEPTH_MAX && call.name.name.as_str() == "merge" => {
                 let mut all = Vec::new();
                 for argument in &call.args {
@@ -336,9 +383,28 @@ impl<'a> Reader<'a> {
             }
             other => match self.local(other) {
                 Some(local) if depth < DEPTH_MAX => self.entries(local, label, notes, depth + 1),
-                _ => unknown(other),
+                _ => {
+                    let source = source(other);
+                    let note = format!("{label}: tags of `{source}`, which only Terraform can work out");
+                    if self.step(source.len()).is_some() && !notes.contains(&note) {
+                        notes.push(note);
+                    }
+                    Vec::new()
+                }
             },
         }
+    }
+
+    /// What a local stands for in the end, or the expression itself.
+    fn followed(&self, written: &'a Expression) -> Option<&'a Expression> {
+        let mut followed = written;
+        for _ in 0..DEPTH_MAX {
+            match self.local(followed) {
+                Some(local) => followed = local,
+                None => return Some(followed),
+            }
+        }
+        None
     }
 
     fn local(&self, written: &Expression) -> Option<&'a Expression> {
@@ -351,7 +417,8 @@ impl<'a> Reader<'a> {
     /// A text, with variables as params. `Err` names what only Terraform can work out.
     fn text(&mut self, written: &Expression, depth: usize) -> Result<ParamText, String> {
         let unknown = || format!("`{}`", source(written));
-        if depth > DEPTH_MAX {
+        let bytes = written.as_str().map_or(0, str::len);
+        if depth > DEPTH_MAX || self.step(bytes).is_none() {
             return Err(unknown());
         }
         match written {
@@ -363,7 +430,10 @@ impl<'a> Reader<'a> {
                 let mut text = ParamText(Vec::new());
                 for element in template {
                     match element {
-                        Element::Literal(literal) => text.0.push(ParamPart::Text(literal.to_string())),
+                        Element::Literal(literal) => {
+                            self.step(literal.len()).ok_or_else(unknown)?;
+                            text.0.push(ParamPart::Text(literal.to_string()));
+                        }
                         Element::Interpolation(inner) => text.0.extend(self.text(&inner.expr, depth + 1)?.0),
                         Element::Directive(_) => return Err(unknown()),
                     }
@@ -371,16 +441,16 @@ impl<'a> Reader<'a> {
                 Ok(text)
             }
             Expression::Conditional(choice) => {
-                let holds = self.holds(&choice.cond_expr).ok_or_else(unknown)?;
+                let holds = self.holds(&choice.cond_expr, depth + 1).ok_or_else(unknown)?;
                 self.text(if holds { &choice.true_expr } else { &choice.false_expr }, depth + 1)
             }
             _ => match path(written).as_deref() {
                 Some(["var", name]) => {
                     let declared = self.variables.get(*name);
-                    if declared.is_some_and(Option::is_some) && self.default(name).is_none() {
+                    if declared.is_some_and(Option::is_some) && self.default_of(name).is_none() {
                         return Err(unknown());
                     }
-                    let default = self.default(name).unwrap_or_else(|| {
+                    let default = self.default_of(name).unwrap_or_else(|| {
                         let note =
                             format!("the value of var.{name}, which no file says: `{name}` stands for it");
                         if !self.found.notes.contains(&note) {
@@ -388,13 +458,14 @@ impl<'a> Reader<'a> {
                         }
                         (*name).to_owned()
                     });
-                    let name = names::word(name);
-                    param(&mut self.found.params, &name, &default);
+                    let wanted = names::word(name);
+                    let name = param(&mut self.found.params, &mut self.called, name, &wanted, &default);
                     Ok(ParamText(vec![ParamPart::Param(name)]))
                 }
                 Some(["terraform", "workspace"]) => {
-                    param(&mut self.found.params, "workspace", "default");
-                    Ok(ParamText(vec![ParamPart::Param("workspace".to_owned())]))
+                    let (params, called) = (&mut self.found.params, &mut self.called);
+                    let name = param(params, called, "terraform.workspace", "workspace", "default");
+                    Ok(ParamText(vec![ParamPart::Param(name)]))
                 }
                 _ => match self.local(written) {
                     Some(local) => self.text(local, depth + 1),
@@ -412,8 +483,15 @@ impl<'a> Reader<'a> {
         text
     }
 
+    /// A word or a number. What is there and is not known here is told with its table.
     fn plain(&mut self, body: &'a Body, name: &str) -> Option<String> {
-        self.known_text(value(body, name)?)
+        let written = value(body, name)?;
+        let known = self.known_text(written);
+        if known.is_none() {
+            self.unknown
+                .push(format!("`{name}` is `{}`, which only Terraform can work out", source(written)));
+        }
+        known
     }
 
     fn units(&mut self, body: &'a Body) -> Option<Throughput> {
@@ -422,13 +500,25 @@ impl<'a> Reader<'a> {
         Some(Throughput { read: number(read)?, write: number(write)? })
     }
 
-    fn truth(&self, body: &Body, name: &str) -> Option<bool> {
-        self.holds(value(body, name)?)
+    /// Whether something is switched on. What cannot be known here is off, and told with its table.
+    fn truth(&mut self, body: &'a Body, block: &str, name: &str) -> bool {
+        let Some(written) = value(body, name) else { return false };
+        self.holds(written, 0).unwrap_or_else(|| {
+            let of = if block.is_empty() { name.to_owned() } else { format!("{block}.{name}") };
+            let source = source(written);
+            self.unknown.push(format!("`{of}` is `{source}`, which only Terraform can work out: it is off"));
+            false
+        })
     }
 
     /// The plain value that a variable has by default.
-    fn default(&self, name: &str) -> Option<String> {
-        match (*self.variables.get(name)?)? {
+    fn default_of(&self, name: &str) -> Option<String> {
+        self.literal((*self.variables.get(name)?)?)
+    }
+
+    fn literal(&self, written: &Expression) -> Option<String> {
+        self.step(written.as_str().map_or(0, str::len))?;
+        match written {
             Expression::String(text) => Some(text.to_string()),
             Expression::Number(number) => Some(number.value().to_string()),
             Expression::Bool(value) => Some(value.to_string()),
@@ -437,33 +527,56 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a condition holds with the variables' defaults.
-    fn holds(&self, condition: &Expression) -> Option<bool> {
-        let plain = |written: &Expression| match written {
-            Expression::String(text) => Some(text.to_string()),
-            Expression::Bool(value) => Some(value.to_string()),
-            Expression::Number(number) => Some(number.value().to_string()),
-            other => match path(other)?.as_slice() {
-                ["var", name] => self.default(name),
-                ["terraform", "workspace"] => Some("default".to_owned()),
-                _ => match self.local(other)? {
-                    Expression::String(text) => Some(text.to_string()),
-                    Expression::Bool(value) => Some(value.to_string()),
-                    _ => None,
-                },
-            },
-        };
+    fn holds(&self, condition: &Expression, depth: usize) -> Option<bool> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        self.step(0)?;
         match condition {
             Expression::BinaryOp(operation) => {
-                let (left, right) = (plain(&operation.lhs_expr)?, plain(&operation.rhs_expr)?);
+                let (left, right) = (&operation.lhs_expr, &operation.rhs_expr);
+                let same = || Some(self.compared(left, depth + 1)? == self.compared(right, depth + 1)?);
                 match operation.operator.value() {
-                    BinaryOperator::Eq => Some(left == right),
-                    BinaryOperator::NotEq => Some(left != right),
+                    BinaryOperator::Eq => same(),
+                    BinaryOperator::NotEq => same().map(|same| !same),
+                    BinaryOperator::And => Some(self.holds(left, depth + 1)? & self.holds(right, depth + 1)?),
+                    BinaryOperator::Or => Some(self.holds(left, depth + 1)? | self.holds(right, depth + 1)?),
                     _ => None,
                 }
             }
-            Expression::Parenthesis(inner) => self.holds(inner.inner()),
-            other => plain(other)?.parse().ok(),
+            Expression::UnaryOp(operation) if *operation.operator.value() == UnaryOperator::Not => {
+                self.holds(&operation.expr, depth + 1).map(|holds| !holds)
+            }
+            Expression::Conditional(choice) => {
+                let holds = self.holds(&choice.cond_expr, depth + 1)?;
+                self.holds(if holds { &choice.true_expr } else { &choice.false_expr }, depth + 1)
+            }
+            Expression::Parenthesis(inner) => self.holds(inner.inner(), depth + 1),
+            other => match self.local(other) {
+                Some(local) => self.holds(local, depth + 1),
+                None => self.compared(other, depth + 1)?.parse().ok(),
+            },
         }
+    }
+
+    /// A value that is compared with another, with the variables' defaults.
+    fn compared(&self, written: &Expression, depth: usize) -> Option<String> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        match (written, path(written).as_deref()) {
+            (Expression::Parenthesis(inner), _) => self.compared(inner.inner(), depth + 1),
+            (_, Some(["var", name])) => self.default_of(name),
+            (_, Some(["terraform", "workspace"])) => Some("default".to_owned()),
+            (_, Some(["local", _])) => self.compared(self.local(written)?, depth + 1),
+            _ => self.literal(written),
+        }
+    }
+
+    /// Counts work, by the bytes it makes; `None` when there was too much of it.
+    fn step(&self, bytes: usize) -> Option<()> {
+        self.steps.set(self.steps.get().saturating_add(1 + bytes / 64));
+        (self.steps.get() <= STEPS_MAX).then_some(())
     }
 }
 
