@@ -552,6 +552,23 @@ fn params_whose_names_would_be_the_same_are_kept_apart() {
 }
 
 #[test]
+fn templates_that_differ_in_a_default_make_one_schema() {
+    let template = |name: &str, default: &str| {
+        let text = format!(
+            "Parameters:\n  Stage: {{Type: String, Default: {default}}}\nResources:\n  {name}:\n    \
+             Type: AWS::DynamoDB::Table\n    Properties:\n      TableName: !Sub '{name}-${{Stage}}'\n      \
+             KeySchema: [{{AttributeName: id, KeyType: HASH}}]\n      BillingMode: PAY_PER_REQUEST\n"
+        );
+        import::cloudformation(&text).expect("it is a template")
+    };
+    let mut found = template("orders", "dev");
+    found.add(template("sessions", "prod"), "sessions.yaml");
+    let imported = import::write(&found, "two templates");
+    assert_eq!(setups(&sound(&imported)).len(), 2);
+    assert_eq!(imported.notes, ["the default of stage in sessions.yaml, `prod`: another file says `dev`"]);
+}
+
+#[test]
 fn a_small_file_takes_little_work() {
     let table = |name: &serde_json::Value, conditions: &serde_json::Value| {
         json!({"Conditions": conditions, "Resources": {"T": {"Type": "AWS::DynamoDB::Table", "Properties": {

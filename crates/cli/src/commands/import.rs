@@ -250,11 +250,7 @@ fn described(paths: &[&Path]) -> Result<Found, String> {
     let mut found = import::terraform(&named)?;
     for path in &templates {
         let one = import::cloudformation(&text(path)?).map_err(|why| format!("{}: {why}", path.display()))?;
-        found.system = found.system.or(one.system);
-        let params = one.params.into_iter().filter(|param| !found.params.contains(param)).collect::<Vec<_>>();
-        found.params.extend(params);
-        found.tables.extend(one.tables);
-        found.notes.extend(one.notes);
+        found.add(one, &path.display().to_string());
     }
     if found.system.is_none() {
         // Every directory has a `main.tf`: it is the directory that has a name.

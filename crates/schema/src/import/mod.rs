@@ -51,6 +51,25 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
+impl Found {
+    /// Adds what another file describes. A param that both have keeps its first default; another one is told.
+    pub fn add(&mut self, other: Found, file: &str) {
+        self.system = self.system.take().or(other.system);
+        for param in other.params {
+            match self.params.iter().find(|known| known.name == param.name) {
+                None => self.params.push(param),
+                Some(known) if known.default != param.default => self.notes.push(format!(
+                    "the default of {} in {file}, `{}`: another file says `{}`",
+                    param.name, param.default, known.default
+                )),
+                Some(_) => {}
+            }
+        }
+        self.tables.extend(other.tables);
+        self.notes.extend(other.notes);
+    }
+}
+
 /// A value that a name or tag is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundParam {
