@@ -594,3 +594,117 @@ fn a_runbook_has_no_procedure_that_its_schema_has_no_use_for() {
     assert!(book("shops").contains("larder stuck shops.Shop crawl country=COUNTRY"));
     assert!(book("weather").contains("## Log queries"));
 }
+
+/// Labels of the blocks of one kind.
+fn labels(hcl: &str, kind: &str) -> Vec<String> {
+    let body: hcl_edit::structure::Body = hcl.parse().expect("it is HCL");
+    let blocks =
+        body.blocks().filter(|block| block.labels.first().is_some_and(|label| label.as_str() == kind));
+    blocks.filter_map(|block| Some(block.labels.get(1)?.as_str().to_owned())).collect()
+}
+
+#[test]
+fn indexes_of_any_name_give_resources_of_their_own() {
+    let indexes = "  index \"a.b\" as one  owner / at\n  index \"a_b\" as two  owner\n  index \"a-b\" as three  at / id";
+    let (schema, loaded) = small(indexes, "alarms {\n  throttles > 0\n}");
+    let hcl = emit::terraform(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let alarms = labels(&hcl, "aws_cloudwatch_metric_alarm");
+    assert_eq!(
+        alarms,
+        [
+            "things_table_throttles",
+            "things_table_a_b_throttles",
+            "things_table_a_b_throttles_2",
+            "things_table_a-b_throttles",
+        ]
+    );
+    let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let ids: Vec<&str> =
+        code.lines().filter_map(|line| line.split_once("Alarm(this, ")).map(|one| one.1).collect();
+    let apart: std::collections::HashSet<&&str> = ids.iter().collect();
+    assert_eq!((ids.len(), apart.len()), (4, 4), "{ids:?}");
+}
+
+#[test]
+fn names_that_differ_in_a_sign_stay_apart_in_cdk() {
+    let table = |name: &str| {
+        format!(
+            "table {name} {{\n  name \"{name}-{{p1}}-{{p_1}}\"\n  key id\n  encryption kms \"alias/x\"\n  entity E{name} {{ id: string nonempty }}\n}}\n"
+        )
+    };
+    let text = format!(
+        "system two\nparam p1: string = \"x\" from P1\nparam p_1: string = \"y\" from P_1\n{}{}grant g1 {{ get }}\ngrant g_1 {{ put }}\n",
+        table("a1"),
+        table("a_1")
+    );
+    let (schema, loaded) = load_text("two.larder", &text);
+    let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    for wanted in [
+        "this.a1Table = new dynamodb.Table(this, 'A1Table', {",
+        "this.a1Table_2 = new dynamodb.Table(this, 'A1Table_2', {",
+        "kms.Alias.fromAliasName(this, 'A1Key_2', 'alias/x')",
+        "this.g1Policy_2 = new iam.ManagedPolicy(this, 'G1Policy_2', {",
+        "this.a1Table_2.tableArn",
+        "tableName: `a_1-${params.p1}-${params.p1_2}`,",
+        "p1_2: props.p1_2 ?? 'y',",
+    ] {
+        assert!(code.contains(wanted), "{wanted}\n{code}");
+    }
+}
+
+#[test]
+fn terraform_looks_up_a_key_that_is_no_arn() {
+    for (key, arn) in [
+        ("alias/x", "data.aws_kms_key.things.arn"),
+        ("1234abcd-12ab-34cd-56ef-1234567890ab", "data.aws_kms_key.things.arn"),
+        ("arn:aws:kms:eu-west-1:1:key/x", "\"arn:aws:kms:eu-west-1:1:key/x\""),
+    ] {
+        let hcl = terraform(&small(&format!("  encryption kms \"{key}\"\n  region \"eu-west-1\""), ""));
+        assert!(hcl.contains(&format!("kms_key_arn = {arn}")), "{hcl}");
+        assert_eq!(labels(&hcl, "aws_kms_key").len(), usize::from(!key.starts_with("arn:")), "{hcl}");
+        let found = larder_schema::import::terraform(&[("main.tf", &hcl)]).expect("it is HCL");
+        let encryption = found.tables[0].encryption.as_ref().and_then(|one| one.kms_key.as_deref());
+        assert_eq!((encryption, &found.tables[0].notes), (Some(key), &Vec::new()));
+    }
+}
+
+#[test]
+fn index_keys_of_several_attributes_need_a_later_provider() {
+    assert!(terraform(&small("  index ByOwner  owner / at", "")).contains("\">= 6.0\""));
+    let hcl = terraform(&small("  index ByOwner  owner, at / id", ""));
+    assert!(hcl.contains("key_schema {") && hcl.contains("\">= 6.29\""), "{hcl}");
+}
+
+#[test]
+fn a_dollar_before_a_variable_stays_one() {
+    for text in ["$", "a$$", "%", "a%$"] {
+        let setup = small(&format!("  tags  cost \"{text}{{stage}}\""), "");
+        let hcl = terraform(&setup);
+        let found = larder_schema::import::terraform(&[("main.tf", &hcl)]).expect("it is HCL");
+        let shown: String = found.tables[0].tags[0]
+            .1
+            .0
+            .iter()
+            .map(|part| match part {
+                larder_schema::schema::ParamPart::Text(text) => text.clone(),
+                larder_schema::schema::ParamPart::Param(name) => format!("{{{name}}}"),
+            })
+            .collect();
+        assert_eq!(shown, format!("{text}{{stage}}"), "{hcl}");
+    }
+}
+
+#[test]
+fn lines_of_a_runbook_hold_any_value() {
+    let text = "system odd\nparam greeting: string = \"it's $5 # a day\" from GREETING\ntable things {\n  key id\n  \
+                entity Thing {\n    key \"it's # {name}\"\n    name: string nonempty\n  }\n}\n";
+    let (schema, loaded) = load_text("my schema.larder", text);
+    let book = emit::runbook(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    for wanted in [
+        r"export GREETING='it'\''s $5 # a day'",
+        "larder check 'my schema.larder'\n",
+        r"larder rm odd.Thing --key 'it'\''s # ",
+    ] {
+        assert!(book.contains(wanted), "{wanted}\n{book}");
+    }
+}

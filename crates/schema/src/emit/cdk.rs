@@ -124,7 +124,7 @@ impl Stack<'_> {
         code.open(&format!("export interface {class}Props extends cdk.StackProps {{"));
         for param in &params {
             code.place(self.origins.param(&param.name));
-            code.line(&format!("readonly {}?: string;", property(&param.name)));
+            code.line(&format!("readonly {}?: string;", property(schema, &param.name)));
         }
         if !watches.is_empty() || budget {
             code.line("// Told by alarms and budgets; must let budgets.amazonaws.com publish.");
@@ -139,7 +139,7 @@ impl Stack<'_> {
         }
         code.open(&format!("export class {class} extends cdk.Stack {{"));
         for table in &tables {
-            code.line(&format!("public readonly {}: dynamodb.Table;", member(&table.name, "Table")));
+            code.line(&format!("public readonly {}: dynamodb.Table;", table_member(schema, table)));
         }
         for right in &rights {
             code.line(&format!("public readonly {}: iam.ManagedPolicy;", policy_member(schema, right)));
@@ -156,7 +156,7 @@ impl Stack<'_> {
         if !params.is_empty() {
             code.open("const params = {");
             for param in params {
-                let name = property(&param.name);
+                let name = property(schema, &param.name);
                 let default = quoted(&names::value(schema, param, environment)?);
                 code.line(&format!("{name}: props.{name} ?? {default},"));
             }
@@ -177,8 +177,10 @@ impl Stack<'_> {
             code.close("}");
             code.close("};");
         }
+        let ids: Vec<&str> = watches.iter().map(|watch| watch.name.as_str()).collect();
         for watch in &watches {
-            alarm(code, watch);
+            let id = names::apart(ids.iter().copied(), &watch.name, names::pascal);
+            alarm(code, schema, watch, &id);
         }
         for line in left_out {
             code.line("");
@@ -195,14 +197,14 @@ impl Stack<'_> {
     fn table(&self, code: &mut Code, table: &Table, setup: &TableSetup) {
         let definition = &setup.definition;
         let from = |setting: &str| self.origins.setting(&table.name, setting);
-        let member = member(&table.name, "Table");
+        let member = table_member(self.schema, table);
         code.line("");
         code.place(self.origins.table(&table.name));
         code.open(&format!(
-            "this.{member} = new dynamodb.Table(this, '{}Table', {{",
-            names::pascal(&table.name)
+            "this.{member} = new dynamodb.Table(this, '{}', {{",
+            table_id(self.schema, table, "Table")
         ));
-        code.said("tableName", &text(&names::table_name(self.schema, table)), from("name"));
+        code.said("tableName", &text(self.schema, &names::table_name(self.schema, table)), from("name"));
         code.said("partitionKey", &attribute(&definition.key.partition[0]), from("key"));
         if let Some(sort) = definition.key.sort.first() {
             code.said("sortKey", &attribute(sort), from("key"));
@@ -222,7 +224,7 @@ impl Stack<'_> {
             }
             Encryption::Kms(key) => {
                 code.said("encryption", "dynamodb.TableEncryption.CUSTOMER_MANAGED", from("encryption"));
-                code.said("encryptionKey", &kms_key(table, key), from("encryption"));
+                code.said("encryptionKey", &kms_key(self.schema, table, key), from("encryption"));
             }
         }
         if let Some(attribute) = &setup.ttl_attribute {
@@ -254,7 +256,7 @@ impl Stack<'_> {
             code.close("});");
         }
         for (name, value) in &table.tags {
-            let value = text(&names::open(self.schema, value));
+            let value = text(self.schema, &names::open(self.schema, value));
             let place = from("tags").map(|place| format!(" // {place}")).unwrap_or_default();
             code.line(&format!("cdk.Tags.of(this.{member}).add({}, {value});{place}", quoted(name)));
         }
@@ -269,9 +271,9 @@ impl Stack<'_> {
         code.line("");
         code.place(right.grant.and_then(|at| self.origins.grant(at)));
         code.open(&format!(
-            "this.{} = new iam.ManagedPolicy(this, '{}Policy', {{",
+            "this.{} = new iam.ManagedPolicy(this, '{}', {{",
             policy_member(self.schema, right),
-            names::pascal(grant.unwrap_or("access"))
+            policy_name(self.schema, right, |name| format!("{}Policy", names::pascal(name)))
         ));
         code.line(&format!("description: {},", quoted(&description)));
         code.open("statements: [");
@@ -284,7 +286,7 @@ impl Stack<'_> {
             code.close("],");
             code.open("resources: [");
             for resource in &statement.resources {
-                code.line(&format!("{},", arn(resource)));
+                code.line(&format!("{},", arn(self.schema, resource)));
             }
             code.close("],");
             code.close("}),");
@@ -364,8 +366,8 @@ fn attribute(part: &model::KeyAttribute) -> String {
     format!("{{ name: {}, type: dynamodb.AttributeType.{kind} }}", quoted(&part.name))
 }
 
-fn kms_key(table: &Table, key: &str) -> String {
-    let id = quoted(&format!("{}Key", names::pascal(&table.name)));
+fn kms_key(schema: &Schema, table: &Table, key: &str) -> String {
+    let id = quoted(&table_id(schema, table, "Key"));
     if key.starts_with("alias/") {
         format!("kms.Alias.fromAliasName(this, {id}, {})", quoted(key))
     } else if key.starts_with("arn:") {
@@ -378,10 +380,10 @@ fn kms_key(table: &Table, key: &str) -> String {
     }
 }
 
-fn alarm(code: &mut Code, watch: &Watch<'_>) {
+fn alarm(code: &mut Code, schema: &Schema, watch: &Watch<'_>, id: &str) {
     code.line("");
     code.place(watch.place.clone());
-    code.open(&format!("tell(new cloudwatch.Alarm(this, '{}Alarm', {{", names::pascal(&watch.name)));
+    code.open(&format!("tell(new cloudwatch.Alarm(this, '{id}Alarm', {{"));
     code.line(&format!("alarmDescription: {},", quoted(&watch.description())));
     code.open("metric: new cloudwatch.MathExpression({");
     code.line(&format!("expression: {},", quoted(&watch.expression)));
@@ -394,7 +396,7 @@ fn alarm(code: &mut Code, watch: &Watch<'_>) {
         code.line(&format!("metricName: {},", quoted(metric.name)));
         code.line(&format!("statistic: '{}',", metric.statistic));
         let dimensions = metric.dimensions.iter().map(|(name, value)| match value {
-            Dimension::Table(table) => format!("{name}: this.{}.tableName", member(&table.name, "Table")),
+            Dimension::Table(table) => format!("{name}: this.{}.tableName", table_member(schema, table)),
             Dimension::Text(text) => format!("{name}: {}", quoted(text)),
         });
         let dimensions: Vec<String> = dimensions.collect();
@@ -411,8 +413,8 @@ fn alarm(code: &mut Code, watch: &Watch<'_>) {
     code.close("}));");
 }
 
-fn arn(resource: &Resource<'_>) -> String {
-    let arn = format!("this.{}.tableArn", member(&resource.table.name, "Table"));
+fn arn(schema: &Schema, resource: &Resource<'_>) -> String {
+    let arn = format!("this.{}.tableArn", table_member(schema, resource.table));
     match resource.part {
         Part::Table => arn,
         Part::Indexes => format!("`${{{arn}}}/index/*`"),
@@ -421,25 +423,38 @@ fn arn(resource: &Resource<'_>) -> String {
 }
 
 /// `export_status` → `exportStatusTable`.
-fn member(name: &str, suffix: &str) -> String {
-    format!("{}{suffix}", Naming::Camel.stored(name))
+fn table_member(schema: &Schema, table: &Table) -> String {
+    let tables = schema.tables.iter().map(|table| table.name.as_str());
+    names::apart(tables, &table.name, |name| format!("{}Table", Naming::Camel.stored(name)))
+}
+
+fn table_id(schema: &Schema, table: &Table, suffix: &str) -> String {
+    let tables = schema.tables.iter().map(|table| table.name.as_str());
+    names::apart(tables, &table.name, |name| format!("{}{suffix}", names::pascal(name)))
 }
 
 fn policy_member(schema: &Schema, right: &iam::Right<'_>) -> String {
-    member(right.grant.map_or("access", |at| schema.grants[at].name.as_str()), "Policy")
+    policy_name(schema, right, |name| format!("{}Policy", Naming::Camel.stored(name)))
+}
+
+fn policy_name(schema: &Schema, right: &iam::Right<'_>, made: impl Fn(&str) -> String) -> String {
+    let grants = schema.grants.iter().map(|grant| grant.name.as_str());
+    names::apart(grants, right.grant.map_or("access", |at| schema.grants[at].name.as_str()), made)
 }
 
 /// A param as a property of the stack, unless stacks have one of that name.
-fn property(name: &str) -> String {
-    let name = Naming::Camel.stored(name);
-    if STACK_PROPERTIES.contains(&name.as_str()) { format!("{name}Param") } else { name }
+fn property(schema: &Schema, name: &str) -> String {
+    names::apart(schema.params.iter().map(|param| param.name.as_str()), name, |name| {
+        let name = Naming::Camel.stored(name);
+        if STACK_PROPERTIES.contains(&name.as_str()) { format!("{name}Param") } else { name }
+    })
 }
 
 /// A text whose params are properties.
-fn text(text: &ParamText) -> String {
+fn text(schema: &Schema, text: &ParamText) -> String {
     let only = |part: &ParamPart| matches!(part, ParamPart::Text(_));
     if let [ParamPart::Param(name)] = text.0.as_slice() {
-        return format!("params.{}", property(name));
+        return format!("params.{}", property(schema, name));
     }
     if text.0.iter().all(only) {
         let parts = text.0.iter().map(|part| match part {
@@ -449,7 +464,7 @@ fn text(text: &ParamText) -> String {
     }
     let parts = text.0.iter().map(|part| match part {
         ParamPart::Text(text) => text.replace('\\', "\\\\").replace('`', "\\`").replace("${", "\\${"),
-        ParamPart::Param(name) => format!("${{params.{}}}", property(name)),
+        ParamPart::Param(name) => format!("${{params.{}}}", property(schema, name)),
     });
     format!("`{}`", parts.collect::<String>())
 }

@@ -63,6 +63,20 @@ pub(super) fn pascal(name: &str) -> String {
     Naming::Pascal.stored(name).chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
+/// What a name becomes elsewhere, told apart from what the names before it become.
+pub(super) fn apart<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    name: &str,
+    made: impl Fn(&str) -> String,
+) -> String {
+    let own = made(name);
+    let before = names.into_iter().take_while(|other| *other != name);
+    match before.filter(|other| made(other) == own).count() {
+        0 => own,
+        same => format!("{own}_{}", same + 1),
+    }
+}
+
 /// As much of a text as fits in so many bytes.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..crate::span::floor_boundary(text, bytes_max)]

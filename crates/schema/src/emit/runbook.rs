@@ -25,8 +25,8 @@ pub fn runbook(
 ) -> Result<String, Vec<EnvironmentError>> {
     let setups = schema.tables(environment)?;
     let origins = Origins::new(files);
-    let file = files.first().map_or("schema.larder", |file| file.name.as_str());
-    let book = Book { schema, origins: &origins, environment, setups: &setups, file };
+    let file = word(files.first().map_or("schema.larder", |file| file.name.as_str()));
+    let book = Book { schema, origins: &origins, environment, setups: &setups, file: &file };
     let mut out = String::new();
     book.head(&mut out);
     book.set_up(&mut out);
@@ -53,9 +53,26 @@ struct Book<'a> {
     file: &'a str,
 }
 
+/// A value as one word of a shell.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Lines for a shell. Comments stand under each other.
 fn shell(out: &mut String, lines: &[String]) {
-    let parted = || lines.iter().map(|line| line.split_once(" # "));
+    let parted = || {
+        lines.iter().map(|line| {
+            // Within quotes, the sign belongs to a value.
+            let is_open = |text: &str| text.replace(r"\'", "").matches('\'').count() % 2 == 1;
+            let at = line.match_indices(" # ").map(|(at, _)| at).find(|at| !is_open(&line[..*at]))?;
+            Some((&line[..at], &line[at + 3..]))
+        })
+    };
     let width = parted().flatten().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     out.push_str("```sh\n");
     for (line, parted) in lines.iter().zip(parted()) {
@@ -126,7 +143,7 @@ impl Book<'_> {
                 }
                 _ => super::names::value(self.schema, param, self.environment).unwrap_or_default(),
             };
-            lines.push(format!("export {variable}={value}"));
+            lines.push(format!("export {variable}={}", word(&value)));
         }
         shell(out, &lines);
     }
@@ -186,7 +203,7 @@ impl Book<'_> {
         let stage = self.schema.param("stage");
         let stage = stage.and_then(|param| super::names::value(self.schema, param, self.environment).ok());
         match stage {
-            Some(stage) => format!("{}-{stage}", self.schema.system),
+            Some(stage) => word(&format!("{}-{stage}", self.schema.system)),
             None => self.schema.system.clone(),
         }
     }
@@ -362,11 +379,11 @@ fn key_flags(entity: &Entity) -> String {
     if !fields.is_empty() {
         return fields.join(" ");
     }
-    let partition = format!("--key '{}'", key_example(entity, &entity.partition));
+    let partition = format!("--key {}", quoted(&key_example(entity, &entity.partition)));
     match &entity.sort {
         // Without a hole in it, the sort key follows from the entity.
         Some(KeySource::Template(sort)) if sort.holes().next().is_none() => partition,
-        Some(sort) => format!("{partition} --sort '{}'", key_example(entity, sort)),
+        Some(sort) => format!("{partition} --sort {}", quoted(&key_example(entity, sort))),
         None => partition,
     }
 }

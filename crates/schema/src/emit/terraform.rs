@@ -51,7 +51,9 @@ pub fn terraform(
     hcl.open("required_providers", None);
     hcl.raw("aws = {");
     hcl.raw("  source  = \"hashicorp/aws\"");
-    hcl.raw("  version = \">= 6.0\"");
+    // Index keys of several attributes came later than the regions of resources.
+    let several = setups.iter().flat_map(|setup| &setup.definition.indexes).any(has_several);
+    hcl.raw(if several { "  version = \">= 6.29\"" } else { "  version = \">= 6.0\"" });
     hcl.raw("}");
     hcl.close();
     hcl.close();
@@ -84,8 +86,11 @@ pub fn terraform(
         policy(&mut hcl, schema, &right, &origins);
     }
     let (watches, left_out) = watches(schema, &origins, &tables, true);
+    let labels: Vec<&str> = watches.iter().map(|watch| watch.name.as_str()).collect();
     for watch in &watches {
-        alarm(&mut hcl, schema, watch);
+        // The name of an index may have dots, that of a resource may not.
+        let label = names::apart(labels.iter().copied(), &watch.name, |name| name.replace('.', "_"));
+        alarm(&mut hcl, schema, watch, &label);
     }
     for line in left_out {
         hcl.text.push('\n');
@@ -106,6 +111,8 @@ pub fn terraform(
 fn resource(hcl: &mut Hcl, schema: &Schema, table: &Table, setup: &TableSetup, origins: &Origins<'_>) {
     let definition = &setup.definition;
     let from = |setting: &str| origins.setting(&table.name, setting);
+    let key_arn = definition.encryption.as_ref().and_then(|encryption| encryption.kms_key.as_ref());
+    let key_arn = key_arn.map(|key| kms_key(hcl, table, key, from("encryption")));
     hcl.open(&format!("resource \"aws_dynamodb_table\" {}", quoted(&table.name)), origins.table(&table.name));
 
     let mut lines = vec![Line::new("name", text(&names::table_name(schema, table)), from("name"))];
@@ -158,10 +165,10 @@ fn resource(hcl: &mut Hcl, schema: &Schema, table: &Table, setup: &TableSetup, o
         ]);
         hcl.close();
     }
-    if let Some(encryption) = &definition.encryption {
+    if definition.encryption.is_some() {
         hcl.open("server_side_encryption", from("encryption"));
         let mut lines = vec![Line::new("enabled", "true", None)];
-        lines.extend(encryption.kms_key.iter().map(|key| Line::new("kms_key_arn", quoted(key), None)));
+        lines.extend(key_arn.map(|arn| Line::new("kms_key_arn", arn, None)));
         hcl.lines(&lines);
         hcl.close();
     }
@@ -182,6 +189,23 @@ fn resource(hcl: &mut Hcl, schema: &Schema, table: &Table, setup: &TableSetup, o
     hcl.close();
 }
 
+/// The ARN of a key. One that is named otherwise is looked up, because a table wants an ARN.
+fn kms_key(hcl: &mut Hcl, table: &Table, key: &str, place: Option<String>) -> String {
+    if key.starts_with("arn:") {
+        return quoted(key);
+    }
+    hcl.open(&format!("data \"aws_kms_key\" {}", quoted(&table.name)), place);
+    let mut lines = vec![Line::new("key_id", quoted(key), None)];
+    lines.extend(table.region.as_ref().map(|region| Line::new("region", quoted(region), None)));
+    hcl.lines(&lines);
+    hcl.close();
+    format!("data.aws_kms_key.{}.arn", table.name)
+}
+
+fn has_several(index: &model::IndexDefinition) -> bool {
+    index.key.partition.len() > 1 || index.key.sort.len() > 1
+}
+
 fn global_index(
     hcl: &mut Hcl,
     definition: &model::TableDefinition,
@@ -191,7 +215,7 @@ fn global_index(
     hcl.open("global_secondary_index", place);
     let mut lines = vec![Line::new("name", quoted(index.name.as_str()), None)];
     // A key of several attributes is written in blocks, one for each.
-    let several = index.key.partition.len() > 1 || index.key.sort.len() > 1;
+    let several = has_several(index);
     if !several {
         lines.extend(key(&index.key, None));
     }
@@ -264,11 +288,8 @@ fn arn(resource: &Resource<'_>) -> String {
     }
 }
 
-fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>) {
-    hcl.open(
-        &format!("resource \"aws_cloudwatch_metric_alarm\" {}", quoted(&watch.name)),
-        watch.place.clone(),
-    );
+fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, label: &str) {
+    hcl.open(&format!("resource \"aws_cloudwatch_metric_alarm\" {}", quoted(label)), watch.place.clone());
     let told = format!("var.{TOPIC} == \"\" ? [] : [var.{TOPIC}]");
     let mut lines = vec![Line::new("alarm_name", alarm_name(schema, watch), None)];
     lines.extend(watch.region.map(|region| Line::new("region", quoted(region), None)));
@@ -382,11 +403,23 @@ fn text(text: &ParamText) -> String {
     if let [ParamPart::Param(name)] = text.0.as_slice() {
         return format!("var.{}", variable(name));
     }
-    let parts = text.0.iter().map(|part| match part {
-        ParamPart::Text(text) => escaped(text),
+    let parts = text.0.iter().enumerate().map(|(at, part)| match part {
+        ParamPart::Text(words) => match text.0.get(at + 1) {
+            Some(ParamPart::Param(_)) => before_variable(words),
+            _ => escaped(words),
+        },
         ParamPart::Param(name) => format!("${{var.{}}}", variable(name)),
     });
     format!("\"{}\"", parts.collect::<String>())
+}
+
+/// `$` before `${` would take its meaning away, so such signs stand in a template of their own.
+fn before_variable(text: &str) -> String {
+    let words = text.trim_end_matches(['$', '%']);
+    match &text[words.len()..] {
+        "" => escaped(words),
+        signs => format!("{}${{{}}}", escaped(words), quoted(signs)),
+    }
 }
 
 /// A param's name, unless Terraform or this file keeps it to itself.

@@ -57,6 +57,10 @@ pub fn terraform(files: &[(&str, &str)]) -> Result<Found, String> {
             ("variable", Some(name)) => {
                 reader.variables.insert(name.to_owned(), value(&block.body, "default"));
             }
+            ("data", Some("aws_kms_key")) => {
+                let looked_up = label(block, 1).zip(value(&block.body, "key_id"));
+                reader.keys.extend(looked_up.map(|(name, key)| (name.to_owned(), key)));
+            }
             ("locals", _) => {
                 let locals = block.body.attributes();
                 reader.locals.extend(locals.map(|local| (local.key.as_str().to_owned(), &local.value)));
@@ -93,6 +97,8 @@ pub fn terraform(files: &[(&str, &str)]) -> Result<Found, String> {
 struct Reader<'a> {
     variables: BTreeMap<String, Option<&'a Expression>>,
     locals: BTreeMap<String, &'a Expression>,
+    /// Keys that are looked up, by what they are called.
+    keys: BTreeMap<String, &'a Expression>,
     found: Found,
     /// Variables that were met, and what the schema calls them.
     called: BTreeMap<String, String>,
@@ -316,7 +322,11 @@ impl<'a> Reader<'a> {
 
     fn kms_key(&mut self, body: &'a Body, label: &str, notes: &mut Vec<String>) -> Option<String> {
         let written = value(body, "kms_key_arn")?;
-        Some(self.known_text(written).unwrap_or_else(|| {
+        let key = match path(written).as_deref() {
+            Some(["data", "aws_kms_key", name, "arn"]) => self.keys.get(*name).copied(),
+            _ => None,
+        };
+        Some(self.known_text(key.unwrap_or(written)).unwrap_or_else(|| {
             let source = source(written);
             notes.push(format!("{label}: its key is `{source}`: write the key's ARN"));
             source

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Book, key_flags, shell};
+use super::{Book, key_flags, shell, word};
 use crate::schema::*;
 
 /// A value of a variable under which the tables have other names.
@@ -122,5 +122,5 @@ fn beside(book: &Book<'_>, tables: &[usize]) -> Option<Beside> {
     let mut environment = book.environment.clone();
     environment.insert(variable.clone(), format!("{value}-restored"));
     let setups = book.schema.tables(&environment).ok()?;
-    Some(Beside { said: format!("{variable}={value}-restored"), setups })
+    Some(Beside { said: format!("{variable}={}", word(&format!("{value}-restored"))), setups })
 }
