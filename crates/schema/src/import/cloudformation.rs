@@ -568,7 +568,15 @@ fn index(
     let told = format!("{label}: the attributes of index {}", name.as_str());
     let throughput = match billing {
         Billing::OnDemand => Throughput::default(),
-        Billing::Provisioned(table) => units(&written["ProvisionedThroughput"]).unwrap_or(table),
+        // A local index has those of its table.
+        Billing::Provisioned(table) if kind == IndexKind::Local => table,
+        Billing::Provisioned(table) => units(&written["ProvisionedThroughput"]).unwrap_or_else(|| {
+            notes.push(format!(
+                "{label}: the units of index {} are not said here: its table's stand for them",
+                name.as_str()
+            ));
+            table
+        }),
     };
     Some(IndexDefinition {
         name,
