@@ -82,6 +82,7 @@ use crate::{Error, Schema, System, census};
 use carry::{Carrier, Notes, Side, Way};
 use convert::Converter;
 use run::{Ended, Run};
+use state::Hold;
 
 pub use report::{Event, Late, Need, Options, Outcome, Plan, TablePlan, Unconverted, Watch};
 pub use state::{Phase, State, TABLE, known};
@@ -103,6 +104,8 @@ pub struct Migration {
     pub changes: Vec<Change>,
     /// Old tables that nothing takes over, by their names in the schema.
     pub left: Vec<String>,
+    /// Entities that the new schema does not have, each after its old table. Their records stay in it, and go with it.
+    pub gone: Vec<(String, String)>,
     pairs: Vec<Pair>,
     desired: Desired,
     to: Store,
@@ -136,9 +139,30 @@ impl Migration {
         let same_store = from.place() == to.place();
         let (before, after) =
             (System::on(old, from, environment.clone())?, System::on(new, to.clone(), environment)?);
-        let (mut pairs, mut left) = (Vec::new(), Vec::new());
+        let (mut pairs, mut left, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for table in &before.schema().tables {
             let counterpart = counterpart(before.schema(), after.schema(), &table.name);
+            for entity in &table.entities {
+                match after.schema().tables.iter().find(|other| holds(other, &entity.name)) {
+                    Some(other) if Some(other.name.as_str()) == counterpart => {}
+                    Some(other) => {
+                        return Err(Error::NotAllowed(format!(
+                            "{} moves from the table {} to the table {}, and a migration carries each table to one: \
+                             keep it in {}, or give it another name there and move its records by \
+                             `larder export` and `larder load`",
+                            entity.name,
+                            table.name,
+                            other.name,
+                            counterpart.unwrap_or(&table.name)
+                        )));
+                    }
+                    None if counterpart.is_some() => {
+                        gone.push((table.name.clone(), entity.name.clone()));
+                    }
+                    // The table stays, and all that is in it.
+                    None => {}
+                }
+            }
             let setup = desired.setups.iter().find(|setup| Some(setup.table.as_str()) == counterpart);
             let sides = (
                 Side::new(before.cores(&table.name)),
@@ -153,7 +177,7 @@ impl Migration {
             pairs.push(Pair { old, new, setup: setup.clone(), moves });
         }
         let system = after.schema().system.clone();
-        Ok(Self { system, changes, left, pairs, desired, to, keep, next_version })
+        Ok(Self { system, changes, left, gone, pairs, desired, to, keep, next_version })
     }
 
     /// What the change asks for.
@@ -174,7 +198,7 @@ impl Migration {
     /// Looks, and says what a run would do. Changes nothing.
     pub async fn plan(&self) -> Result<Plan, Error> {
         let mut tables = Vec::new();
-        for pair in self.moving() {
+        for pair in self.unfinished().await? {
             let size = census::size(pair.old.store(), pair.old.table()).await?;
             let size = size.ok_or_else(|| store::Error::NoTable { table: pair.old.table().clone() })?;
             let average = size.bytes.checked_div(size.items).unwrap_or(0);
@@ -189,7 +213,7 @@ impl Migration {
                 bytes: size.bytes,
                 units: if size.items == 0 { Units::default() } else { Units { read, write } },
                 lasting: Duration::from_secs(size.items / ITEMS_PER_SECOND),
-                state: State::load(&self.to, pair.new.table()).await?,
+                state: self.state(pair).await?,
             });
         }
         let from = self.pairs.first().map_or_else(String::new, |pair| pair.old.store().place());
@@ -199,6 +223,7 @@ impl Migration {
             changes: self.changes.clone(),
             tables,
             left: self.left.clone(),
+            gone: self.gone.clone(),
             keep: self.keep,
         })
     }
@@ -208,14 +233,12 @@ impl Migration {
     pub async fn run(&self, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, Error> {
         state::provision(&self.to).await?;
         let mut states = Vec::new();
-        for pair in self.moving() {
-            states.push(self.begun(pair).await?);
+        for pair in self.unfinished().await? {
+            states.push((pair, self.begun(pair).await?));
         }
         self.provision().await?;
         let mut outcome = Outcome::default();
-        for (pair, state) in
-            self.moving().zip(states.iter_mut()).filter(|(_, state)| state.phase == Phase::Copying)
-        {
+        for (pair, state) in states.iter_mut().filter(|(_, state)| state.phase == Phase::Copying) {
             self.watch_stream(pair, state, Way::Forward).await?;
             let mut run = self.running(pair, state.clone(), Way::Forward, options, &mut *watch).await?;
             let ended = run.whole_copy().await?;
@@ -223,21 +246,27 @@ impl Migration {
             outcome.take(run.carrier.notes.into_inner());
             match ended {
                 Ended::Done => {}
-                Ended::Stopped | Ended::Unconverted | Ended::Lost => {
-                    outcome.tables = states;
+                Ended::Stopped | Ended::Unconverted | Ended::Lost | Ended::Busy => {
+                    outcome.tables = states.into_iter().map(|(_, state)| state).collect();
                     return Ok(outcome);
                 }
             }
         }
-        for (pair, state) in self.moving().zip(states.iter_mut()) {
+        for (pair, state) in &mut states {
             if state.phase == Phase::Copying {
                 self.switch(state, Phase::Switched).await?;
                 self.mark(&pair.old, pair.new.table(), state.keep_until).await?;
+                clear(&pair.new, [SUPERSEDED_TAG, KEEP_TAG]).await?;
             }
-            self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
+            let ended =
+                self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
+            if ended == Ended::Stopped {
+                outcome.tables = states.into_iter().map(|(_, state)| state).collect();
+                return Ok(outcome);
+            }
         }
         outcome.is_done = true;
-        outcome.tables = states;
+        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
         Ok(outcome)
     }
 
@@ -245,8 +274,16 @@ impl Migration {
     /// Before the switch there is nothing to carry, and the new tables are given up.
     pub async fn rollback(&self, options: &Options, watch: &mut dyn Watch) -> Result<Outcome, Error> {
         let mut states = self.states().await?;
+        for pair in self.moving() {
+            if !pair.old.is_there().await? {
+                return Err(Error::NotAllowed(format!(
+                    "{} is removed, and its migration finished: there is no way back to it",
+                    pair.old.table()
+                )));
+            }
+        }
         let mut outcome = Outcome::default();
-        for (pair, state) in self.moving().zip(states.iter_mut()) {
+        for (pair, state) in &mut states {
             match state.phase {
                 Phase::Copying => {
                     (state.place, state.verified) = (None, None);
@@ -255,9 +292,18 @@ impl Migration {
                 }
                 Phase::Switched => {
                     // What programs of the old schema wrote meanwhile is part of what is carried back.
-                    self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
+                    let ended = self
+                        .carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome)
+                        .await?;
+                    if ended == Ended::Stopped || outcome.has_losses() {
+                        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
+                        return Ok(outcome);
+                    }
                     state.phase = Phase::Returning;
-                    (state.place, state.verified) = (None, None);
+                    // What they go on to write stays; it is seen from here on.
+                    let now = self.to.clock().now();
+                    state.forward = state.place.take().map(|place| place.ending(now));
+                    state.verified = None;
                     state.save(&self.to).await?;
                 }
                 Phase::Returning | Phase::Returned => {}
@@ -267,37 +313,49 @@ impl Migration {
                 let mut run = self.running(pair, state.clone(), Way::Back, options, &mut *watch).await?;
                 let ended = run.whole_return().await?;
                 *state = run.state.clone();
+                if run.is_unseen {
+                    outcome.unseen.push(pair.old.table().clone());
+                }
                 outcome.take(run.carrier.notes.into_inner());
                 if ended != Ended::Done {
-                    outcome.tables = states;
+                    outcome.tables = states.into_iter().map(|(_, state)| state).collect();
                     return Ok(outcome);
                 }
             }
         }
-        for (pair, state) in self.moving().zip(states.iter_mut()) {
+        for (pair, state) in &mut states {
             if state.phase == Phase::Returning {
+                state.forward = None;
                 self.switch(state, Phase::Returned).await?;
                 self.mark(&pair.new, pair.old.table(), state.keep_until).await?;
+                clear(&pair.old, [SUPERSEDED_TAG, KEEP_TAG]).await?;
             }
             if state.place.is_some() && state.verified.is_some() {
-                self.carry_late(pair, state, Way::Back, options, &mut *watch, &mut outcome).await?;
+                let ended =
+                    self.carry_late(pair, state, Way::Back, options, &mut *watch, &mut outcome).await?;
+                if ended == Ended::Stopped {
+                    outcome.tables = states.into_iter().map(|(_, state)| state).collect();
+                    return Ok(outcome);
+                }
             }
         }
         outcome.is_done = true;
-        outcome.tables = states;
+        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
         Ok(outcome)
     }
 
     /// The tables that are no longer used, and until when each is kept.
     pub async fn superseded(&self) -> Result<Vec<(TableName, Option<UnixTime>)>, Error> {
         let states = self.states().await?;
-        let tables =
-            self.moving().zip(&states).filter_map(|(pair, state)| Some((pair.unused(state.phase)?, state)));
-        Ok(tables.map(|(side, state)| (side.table().clone(), state.keep_until)).collect())
+        let unused = |(pair, state): &(&Pair, State)| {
+            Some((pair.unused(state.phase)?.table().clone(), state.keep_until))
+        };
+        Ok(states.iter().filter_map(unused).collect())
     }
 
     /// Carries over what came late, then removes the tables that are no longer used and that are permitted by name. A
-    /// late write that cannot be carried stops it once.
+    /// late write that cannot be carried, or that nobody can see any more, stops it once; a table that programs still
+    /// write to stays.
     pub async fn finish(
         &self,
         permissions: &Permissions,
@@ -305,82 +363,118 @@ impl Migration {
         watch: &mut dyn Watch,
     ) -> Result<Outcome, Error> {
         let mut states = self.states().await?;
+        if let Some((_, state)) = states.iter().find(|(pair, state)| pair.unused(state.phase).is_none()) {
+            return Err(Error::NotAllowed(format!(
+                "the migration to {} is {}: go on with it, or roll it back",
+                state.target,
+                state.phase.name()
+            )));
+        }
         let mut outcome = Outcome { is_done: true, ..Outcome::default() };
-        for (pair, state) in self.moving().zip(states.iter_mut()) {
-            let Some(unused) = pair.unused(state.phase) else {
-                return Err(Error::NotAllowed(format!(
-                    "the migration to {} is {}: go on with it, or roll it back",
-                    state.target,
-                    state.phase.name()
-                )));
-            };
+        for (pair, state) in &mut states {
+            let Some(unused) = pair.unused(state.phase) else { continue };
             if !permissions.allows(unused.table().as_str()) {
                 outcome.is_done = false;
                 continue;
             }
             let way = if state.phase == Phase::Switched { Way::Forward } else { Way::Back };
-            if unused.store().describe(unused.table()).await?.is_some() {
+            if unused.is_there().await? {
                 if state.verified.is_some() {
-                    self.carry_late(pair, state, way, options, &mut *watch, &mut outcome).await?;
+                    let mut late = Outcome::default();
+                    let ended = self.carry_late(pair, state, way, options, &mut *watch, &mut late).await?;
+                    let stays = ended != Ended::Done || late.has_losses();
+                    outcome.add(late);
+                    if ended == Ended::Stopped {
+                        outcome.is_done = false;
+                        break;
+                    }
+                    if stays {
+                        outcome.is_done = false;
+                        continue;
+                    }
                 }
-                if !outcome.late.is_empty() || !outcome.unconverted.is_empty() {
-                    outcome.is_done = false;
-                    continue;
-                }
+                // Who has taken it over meanwhile, to roll it back perhaps, still has the table.
+                state.save(&self.to).await?;
                 destroy(unused).await?;
             }
-            if state.phase == Phase::Returned {
-                tag(&pair.old, [(provision::MIGRATING_TAG, ""), (SUPERSEDED_TAG, ""), (KEEP_TAG, "")])
-                    .await?;
-                if state.streams.0 {
-                    stream::switch_off(pair.old.store(), pair.old.table()).await?;
-                }
+            let (used, is_stream_ours) = match way {
+                Way::Forward => (&pair.new, state.streams.1),
+                Way::Back => (&pair.old, state.streams.0),
+            };
+            clear(used, [provision::MIGRATING_TAG, SUPERSEDED_TAG, KEEP_TAG]).await?;
+            if is_stream_ours {
+                stream::switch_off(used.store(), used.table()).await?;
             }
             state.remove(&self.to).await?;
         }
-        outcome.tables = states;
+        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
         Ok(outcome)
     }
 
-    async fn states(&self) -> Result<Vec<State>, Error> {
+    /// What is known of each table's migration. One that is finished is known no more.
+    async fn states(&self) -> Result<Vec<(&Pair, State)>, Error> {
         let mut states = Vec::new();
         for pair in self.moving() {
-            let state = State::load(&self.to, pair.new.table()).await?;
-            states.push(state.ok_or_else(|| {
-                Error::NotAllowed(format!(
-                    "{} knows of no migration to {}: begin one with `larder migrate`",
-                    self.to.place(),
-                    pair.new.table()
-                ))
-            })?);
+            states.extend(self.state(pair).await?.map(|state| (pair, state)));
+        }
+        if states.is_empty() {
+            let targets: Vec<&str> = self.moving().map(|pair| pair.new.table().as_str()).collect();
+            return Err(Error::NotAllowed(format!(
+                "{} knows of no migration to {}: begin one with `larder migrate`",
+                self.to.place(),
+                targets.join(", ")
+            )));
         }
         Ok(states)
+    }
+
+    /// What is known of a table's migration, if it is from this table of this store.
+    async fn state(&self, pair: &Pair) -> Result<Option<State>, Error> {
+        let state = State::load(&self.to, pair.new.table()).await?;
+        let (source, place) = (pair.old.table(), pair.old.store().place());
+        match state {
+            Some(state) if state.source != *source || state.source_place != place => {
+                Err(Error::NotAllowed(format!(
+                    "{} is made from {} of {}, and not from {source} of {place}: name that store and its schema, or \
+                     finish that migration first",
+                    state.target, state.source, state.source_place
+                )))
+            }
+            state => Ok(state),
+        }
+    }
+
+    /// The tables that are not done with: of several, one may be finished before the others.
+    async fn unfinished(&self) -> Result<Vec<&Pair>, Error> {
+        let (mut pairs, mut is_known) = (Vec::new(), false);
+        for pair in self.moving() {
+            let has_state = self.state(pair).await?.is_some();
+            is_known |= has_state;
+            if has_state || pair.old.is_there().await? || !pair.new.is_there().await? {
+                pairs.push(pair);
+            }
+        }
+        Ok(if is_known { pairs } else { self.moving().collect() })
     }
 
     /// The state of a table's migration, which may be that it begins now.
     async fn begun(&self, pair: &Pair) -> Result<State, Error> {
         let (source, target) = (pair.old.table().clone(), pair.new.table().clone());
-        let known = State::load(&self.to, &target).await?;
-        let number = match known {
-            Some(state) if state.source != source || state.source_place != pair.old.store().place() => {
-                return Err(Error::NotAllowed(format!(
-                    "{target} is already being made from {} of {}: finish that first",
-                    state.source, state.source_place
-                )));
-            }
+        let known = self.state(pair).await?;
+        let (number, streams) = match known {
             Some(state) if state.phase == Phase::Returning => {
                 return Err(Error::NotAllowed(format!(
                     "{target} is being rolled back: go on with that by `larder migrate rollback`"
                 )));
             }
-            Some(state) if state.phase == Phase::Returned => state.number,
+            Some(state) if state.phase == Phase::Returned => (state.number, state.streams),
             Some(state) => return Ok(state),
-            None => 0,
+            None => (0, (false, false)),
         };
-        if pair.old.store().describe(&source).await?.is_none() {
+        if !pair.old.is_there().await? {
             return Err(store::Error::NoTable { table: source }.into());
         }
-        if number == 0 && pair.new.store().describe(&target).await?.is_some() {
+        if number == 0 && pair.new.is_there().await? {
             let scan = Scan { limit: Some(1), consistent: true, ..Scan::of(target.clone()) };
             if pair.new.store().scan(scan).await?.scanned > 0 {
                 return Err(Error::NotAllowed(format!(
@@ -403,8 +497,10 @@ impl Migration {
             switched: None,
             keep_until: None,
             next: None,
+            left_behind: None,
             place: None,
-            streams: (false, false),
+            forward: None,
+            streams,
             number,
         };
         state.save(&self.to).await?;
@@ -460,8 +556,11 @@ impl Migration {
             target,
             late,
             notes: parking_lot::Mutex::new(Notes::default()),
+            hold: Hold::new(self.to.clone(), &state),
+            others: parking_lot::Mutex::default(),
         };
-        Ok(Run { carrier, state, home: self.to.clone(), watch, skips: options.skip_unconverted, expected })
+        let (home, skips) = (self.to.clone(), options.skip_unconverted);
+        Ok(Run { carrier, state, home, watch, skips, expected, others: None, is_unseen: false })
     }
 
     async fn carry_late(
@@ -472,15 +571,19 @@ impl Migration {
         options: &Options,
         watch: &mut dyn Watch,
         outcome: &mut Outcome,
-    ) -> Result<(), Error> {
+    ) -> Result<Ended, Error> {
         let mut run = self.running(pair, state.clone(), way, options, watch).await?;
         let ended = run.late().await?;
         *state = run.state.clone();
-        if ended == Ended::Lost {
-            outcome.unseen.push(run.carrier.source.table().clone());
+        let table = run.carrier.source.table();
+        if run.is_unseen {
+            outcome.unseen.push(table.clone());
+        }
+        if ended == Ended::Busy {
+            outcome.busy.push(table.clone());
         }
         outcome.take(run.carrier.notes.into_inner());
-        Ok(())
+        Ok(ended)
     }
 
     async fn switch(&self, state: &mut State, phase: Phase) -> Result<(), Error> {
@@ -495,6 +598,18 @@ impl Migration {
         let until = until.map(report::date).unwrap_or_default();
         tag(unused, [(SUPERSEDED_TAG, by.as_str()), (KEEP_TAG, until.as_str())]).await
     }
+}
+
+/// Empties tags of a table, where it has them.
+async fn clear<const N: usize>(side: &Side, names: [&str; N]) -> Result<(), Error> {
+    if side.store().lacks().await?.contains_key(&Feature::Tags) {
+        return Ok(());
+    }
+    let tags = side.store().tags(side.table()).await?;
+    if names.iter().any(|name| tags.get(*name).is_some_and(|value| !value.is_empty())) {
+        tag(side, names.map(|name| (name, ""))).await?;
+    }
+    Ok(())
 }
 
 /// Tags a table, where the store has tags.
@@ -544,7 +659,7 @@ impl Run<'_> {
             self.watch.event(Event::Restarted { table: &self.state.source });
             (self.state.is_copied, self.state.next, self.state.place, self.state.copied) =
                 (false, None, None, 0);
-            self.state.save(&self.home).await?;
+            self.save().await?;
         }
         Err(self.too_slow())
     }
@@ -556,7 +671,7 @@ impl Run<'_> {
                 return Ok(ended);
             }
             self.state.place = None;
-            self.state.save(&self.home).await?;
+            self.save().await?;
         }
         Err(self.too_slow())
     }
@@ -575,11 +690,13 @@ fn counterpart<'a>(old: &Schema, new: &'a Schema, table: &str) -> Option<&'a str
         return Some(&same.name);
     }
     let entities = &old.tables.iter().find(|old| old.name == table)?.entities;
-    let shares = |other: &larder_schema::Table| {
-        other.entities.iter().any(|entity| entities.iter().any(|known| known.name == entity.name))
-    };
+    let shares = |other: &larder_schema::Table| entities.iter().any(|known| holds(other, &known.name));
     let is_new = |other: &&larder_schema::Table| old.tables.iter().all(|known| known.name != other.name);
     new.tables.iter().filter(is_new).find(|other| shares(other)).map(|other| other.name.as_str())
+}
+
+fn holds(table: &larder_schema::Table, entity: &str) -> bool {
+    table.entities.iter().any(|known| known.name == entity)
 }
 
 async fn destroy(side: &Side) -> Result<(), Error> {

@@ -212,9 +212,11 @@ fn l12_records_get_the_new_key_types_defaults_and_equations_and_keep_their_ttl()
         let plan = migration.plan().await.unwrap().to_string();
         assert!(plan.contains("lunch-cache -> lunch-cache-v2: "), "{plan}");
         assert!(plan.contains("kept for 10 days"), "{plan}");
+        assert!(plan.contains("Gone of cache: gone from the schema; its records are left behind"), "{plan}");
         let outcome = run(&migration).await;
         assert!(outcome.is_done);
         assert_eq!((outcome.tables[0].phase, outcome.tables[0].verified.unwrap().0), (Phase::Switched, 1));
+        assert_eq!(outcome.tables[0].left_behind, Some(1));
 
         let lunch = open(NEW, &store).await;
         let after = lunch.entries("Menu").unwrap().get(new_key("niagara", 7)).await.unwrap().unwrap();
@@ -283,12 +285,21 @@ impl Writers {
     }
 }
 
-/// Lets writers write whenever something happens.
-struct Turns(Arc<Semaphore>);
+/// Lets writers write whenever something happens, for a while: what is carried over happens too.
+struct Turns(Arc<Semaphore>, u32);
+
+impl Turns {
+    fn of(writers: &Writers) -> Self {
+        Self(Arc::clone(&writers.turns), 40)
+    }
+}
 
 impl Watch for Turns {
     fn event(&mut self, _event: Event<'_>) {
-        self.0.add_permits(TURNS);
+        if self.1 > 0 {
+            self.1 -= 1;
+            self.0.add_permits(TURNS);
+        }
     }
 }
 
@@ -314,7 +325,7 @@ fn l12_writers_during_the_copy_and_after_the_switch_lose_nothing() {
         let mut expected = seed(&lunch, 20, &"x".repeat(20_000)).await;
         let writers = write(&lunch, key);
         let migration = migration(&store);
-        let mut turns = Turns(Arc::clone(&writers.turns));
+        let mut turns = Turns::of(&writers);
         let outcome = migration.run(&Options::default(), &mut turns).await.unwrap();
         assert!(outcome.is_done, "{outcome:?}");
         assert!(writers.written.load(Ordering::SeqCst) > 100, "they wrote meanwhile");
@@ -448,7 +459,7 @@ fn l12_writers_during_a_rollback_lose_nothing() {
         let mut expected = seed(&begin(&store).await, 20, "-").await;
         let (migration, new) = switched(&store).await;
         let writers = write(&new, new_key);
-        let mut turns = Turns(Arc::clone(&writers.turns));
+        let mut turns = Turns::of(&writers);
         assert!(migration.rollback(&Options::default(), &mut turns).await.unwrap().is_done);
         turns.0.add_permits(TURNS);
         expected.extend(writers.stop().await);
@@ -735,5 +746,279 @@ fn l12_a_stream_that_is_switched_off_meanwhile_loses_nothing() {
         assert!(migration(&store).run(&Options::default(), &mut seen).await.unwrap().is_done);
         assert_eq!(seen.restarts, 1);
         check_new(&store, &expected).await;
+    });
+}
+
+async fn finish(migration: &Migration, table: &str, watch: &mut dyn Watch) -> Outcome {
+    let permissions = Permissions([table.to_owned()].into());
+    migration.finish(&permissions, &Options::default(), watch).await.unwrap()
+}
+
+async fn is_there(store: &Store, table: &str) -> bool {
+    store.describe(&TableName::new(table).unwrap()).await.unwrap().is_some()
+}
+
+#[test]
+fn l12_late_writes_of_many_short_pages_are_all_carried_before_the_table_goes() {
+    stores::run(async {
+        let store = in_memory().await;
+        let lunch = begin(&store).await;
+        let mut expected = seed(&lunch, 1, "-").await;
+        let (migration, _) = switched(&store).await;
+        // A page of the stream ends at a megabyte, long before it has many records.
+        for week in 1..=40 {
+            let mut menu = menu("late", week, week);
+            menu.insert("note".to_owned(), "x".repeat(100_000).as_str().into());
+            lunch.entries("Menu").unwrap().put(menu).await.unwrap();
+            expected.insert(("late".to_owned(), week), week);
+        }
+        let outcome = finish(&migration, "lunch-cache", &mut Silent).await;
+        assert_eq!((outcome.is_done, outcome.late_carried), (true, 40));
+        assert!(!is_there(&store, "lunch-cache").await);
+        check_new(&store, &expected).await;
+    });
+}
+
+#[test]
+fn l12_told_to_stop_neither_finish_nor_rollback_drops_what_came_late() {
+    stores::run(async {
+        let store = in_memory().await;
+        let lunch = begin(&store).await;
+        let mut expected = seed(&lunch, 1, "-").await;
+        let (migration, _) = switched(&store).await;
+        lunch.entries("Menu").unwrap().put(menu("late", 1, 9)).await.unwrap();
+        expected.insert(("late".to_owned(), 1), 9);
+        let mut stop = Seen { stop_at: Some(0), ..Seen::default() };
+        assert!(!finish(&migration, "lunch-cache", &mut stop).await.is_done);
+        assert!(is_there(&store, "lunch-cache").await);
+        let outcome = migration.rollback(&Options::default(), &mut stop).await.unwrap();
+        assert_eq!((outcome.is_done, outcome.tables[0].phase), (false, Phase::Switched));
+        assert!(!migration.run(&Options::default(), &mut stop).await.unwrap().is_done);
+
+        assert!(finish(&migration, "lunch-cache", &mut Silent).await.is_done);
+        check_new(&store, &expected).await;
+    });
+}
+
+#[test]
+fn l12_after_a_stream_has_lost_changes_late_writes_are_carried_again_and_finish_says_so_once() {
+    stores::run(async {
+        let store = in_memory().await;
+        let lunch = begin(&store).await;
+        let mut expected = seed(&lunch, 1, "-").await;
+        let (migration, new) = switched(&store).await;
+        let menus = lunch.entries("Menu").unwrap();
+        menus.put(menu("early", 1, 1)).await.unwrap();
+        assert_eq!(run(&migration).await.late_carried, 1);
+        // Deleted where it now belongs: what was read once must not bring it back.
+        new.entries("Menu").unwrap().delete(new_key("early", 1)).await.unwrap();
+        store.clock().advance(Duration::from_secs(21 * 60 * 60));
+        menus.put(menu("late", 1, 9)).await.unwrap();
+        expected.insert(("late".to_owned(), 1), 9);
+        let outcome = finish(&migration, "lunch-cache", &mut Silent).await;
+        assert_eq!((outcome.is_done, outcome.late_carried, outcome.unseen.len()), (false, 1, 1));
+        assert!(is_there(&store, "lunch-cache").await);
+        check_new(&store, &expected).await;
+
+        // Looked at today, and looked at again.
+        store.clock().advance(Duration::from_secs(15 * 60 * 60));
+        assert_eq!(run(&migration).await.unseen, []);
+        store.clock().advance(Duration::from_secs(15 * 60 * 60));
+        let outcome = finish(&migration, "lunch-cache", &mut Silent).await;
+        assert!(outcome.is_done, "{outcome:?}");
+    });
+}
+
+/// Does something the first time that something happens.
+struct Once<F>(Option<F>, fn(&Event<'_>) -> bool);
+
+impl<F: AsyncFnOnce() + Send> Watch for Once<F> {
+    fn event(&mut self, event: Event<'_>) {
+        if (self.1)(&event)
+            && let Some(act) = self.0.take()
+        {
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(act()));
+        }
+    }
+}
+
+fn is_comparing(event: &Event<'_>) -> bool {
+    matches!(event, Event::Comparing { .. })
+}
+
+#[test]
+fn l12_what_programs_of_the_old_schema_write_during_a_rollback_stays_and_is_listed() {
+    on_each(async |store| {
+        let lunch = begin(&store).await;
+        let mut expected = seed(&lunch, 2, "-").await;
+        let (migration, new) = switched(&store).await;
+        new.entries("Menu").unwrap().put(menu("seed1", 1, 55)).await.unwrap();
+        expected.insert(("seed1".to_owned(), 1), 55);
+        let old = lunch.entries("Menu").unwrap();
+        let mut watch = Once(
+            Some(async || {
+                old.put(menu("seed0", 1, 777)).await.unwrap();
+                old.put(menu("fresh", 1, 778)).await.unwrap();
+                old.delete(key("seed0", 2)).await.unwrap();
+            }),
+            is_comparing,
+        );
+        let outcome = migration.rollback(&Options::default(), &mut watch).await.unwrap();
+        assert!(outcome.is_done && watch.0.is_none(), "{outcome:?}");
+        let listed: Vec<&str> = outcome.late.iter().map(|late| late.target.as_str()).collect();
+        assert_eq!(listed.len(), 3, "{listed:?}");
+        assert!(["seed0-01", "fresh-01", "seed0-02"].iter().all(|key| listed.contains(key)), "{listed:?}");
+        expected.extend([(("seed0".to_owned(), 1), 777), (("fresh".to_owned(), 1), 778)]);
+        expected.remove(&("seed0".to_owned(), 2));
+        check_old(&store, &expected).await;
+    });
+}
+
+#[test]
+fn l12_a_rollback_tells_of_late_writes_that_it_would_replace_before_it_begins() {
+    stores::run(async {
+        let store = in_memory().await;
+        let lunch = begin(&store).await;
+        let mut expected = seed(&lunch, 1, "-").await;
+        let (migration, new) = switched(&store).await;
+        new.entries("Menu").unwrap().put(menu("seed0", 1, 500)).await.unwrap();
+        lunch.entries("Menu").unwrap().put(menu("seed0", 1, 400)).await.unwrap();
+        let outcome = migration.rollback(&Options::default(), &mut Silent).await.unwrap();
+        assert_eq!((outcome.is_done, outcome.late.len()), (false, 1));
+        assert_eq!(outcome.tables[0].phase, Phase::Switched);
+        assert!(migration.rollback(&Options::default(), &mut Silent).await.unwrap().is_done);
+        expected.insert(("seed0".to_owned(), 1), 500);
+        check_old(&store, &expected).await;
+    });
+}
+
+#[test]
+fn l12_neither_finish_nor_rollback_touches_a_table_that_was_not_migrated() {
+    stores::run(async {
+        let (here, there) = (in_memory().await, in_memory().await);
+        let directory = tempfile::tempdir().unwrap();
+        let other = Store::open(&Address::Directory(directory.path().join("data"))).await.unwrap();
+        let mut expected = seed(&begin(&other).await, 1, "-").await;
+        seed(&begin(&here).await, 2, "-").await;
+        assert!(run(&between(&other, &there)).await.is_done);
+
+        let wrong = between(&here, &there);
+        let permissions = Permissions(["lunch-cache".to_owned()].into());
+        let error = wrong.finish(&permissions, &Options::default(), &mut Silent).await.unwrap_err();
+        assert!(error.to_string().contains("and not from lunch-cache of memory:"), "{error}");
+        let error = wrong.rollback(&Options::default(), &mut Silent).await.unwrap_err();
+        assert!(error.to_string().contains("and not from lunch-cache of memory:"), "{error}");
+        assert_eq!(items(&here, "lunch-cache").await.len(), 10);
+
+        let new = open(NEW, &there).await;
+        new.entries("Menu").unwrap().put(menu("there", 1, 5)).await.unwrap();
+        expected.insert(("there".to_owned(), 1), 5);
+        let right = between(&other, &there);
+        assert!(right.rollback(&Options::default(), &mut Silent).await.unwrap().is_done);
+        check_old(&other, &expected).await;
+    });
+}
+
+const ORDERS: &str = r#"
+table orders {
+  name  "orders"
+  key   pk
+  entity Order {
+    key  "ORDER#{id}"
+    id:  string nonempty
+  }
+}
+"#;
+
+#[test]
+fn l12_of_several_tables_one_may_be_finished_before_the_others() {
+    stores::run(async {
+        let store = in_memory().await;
+        let (old, new) = (format!("{OLD}{ORDERS}"), format!("{NEW}{ORDERS}"));
+        let lunch = open(&old, &store).await;
+        let mut expected = seed(&lunch, 1, "-").await;
+        let both = ((schema(&old), store.clone()), (schema(&new), store.clone()));
+        let migration = Migration::new(both.0, both.1, Environment::new()).unwrap();
+        assert!(run(&migration).await.is_done);
+
+        assert!(!finish(&migration, "orders", &mut Silent).await.is_done);
+        assert!(!is_there(&store, "orders").await);
+        assert_eq!(migration.plan().await.unwrap().tables.len(), 1);
+        lunch.entries("Menu").unwrap().put(menu("late", 1, 9)).await.unwrap();
+        expected.insert(("late".to_owned(), 1), 9);
+        assert_eq!(run(&migration).await.late_carried, 1);
+        let error = migration.rollback(&Options::default(), &mut Silent).await.unwrap_err();
+        assert!(error.to_string().contains("orders is removed"), "{error}");
+        assert_eq!(migration.superseded().await.unwrap().len(), 1);
+        assert!(finish(&migration, "lunch-cache", &mut Silent).await.is_done);
+        check_new(&store, &expected).await;
+    });
+}
+
+#[test]
+fn l12_an_entity_that_moves_to_another_table_is_refused() {
+    stores::run(async {
+        let store = in_memory().await;
+        let gone = "  entity Gone { key \"GONE#{id}\"  id: string }\n";
+        let moved = ORDERS.replace("entity Order", &format!("{gone}  entity Order"));
+        let both = (
+            (schema(&format!("{OLD}{ORDERS}")), store.clone()),
+            (schema(&format!("{NEW}{moved}")), store.clone()),
+        );
+        let error = Migration::new(both.0, both.1, Environment::new()).unwrap_err().to_string();
+        assert!(error.contains("Gone moves from the table cache to the table orders"), "{error}");
+    });
+}
+
+#[test]
+fn l12_a_machine_that_was_taken_over_writes_nothing_after_the_switch() {
+    stores::run(async {
+        let store = in_memory().await;
+        seed(&begin(&store).await, 6, &"x".repeat(150_000)).await;
+        let mut watch = Once(
+            Some(async || {
+                let (_, new) = switched(&store).await;
+                for item in items(&store, "lunch-cache-v2").await {
+                    let week = item.get("week").unwrap().as_number().unwrap().to_i64().unwrap();
+                    let restaurant = item.get("id").unwrap().as_str().unwrap();
+                    new.entries("Menu").unwrap().delete(new_key(restaurant, week)).await.unwrap();
+                }
+                store.clock().advance(Duration::from_secs(60));
+            }),
+            |event| matches!(event, Event::Copied { .. }),
+        );
+        let error = migration(&store).run(&Options::default(), &mut watch).await.unwrap_err();
+        assert!(error.to_string().contains("somebody else goes on"), "{error}");
+        check_new(&store, &Menus::new()).await;
+    });
+}
+
+#[test]
+fn l12_forward_again_after_a_rollback_the_table_in_use_is_not_marked_as_superseded() {
+    stores::run(async {
+        let store = in_memory().await;
+        seed(&begin(&store).await, 1, "-").await;
+        let (migration, _) = switched(&store).await;
+        let tag = async |table: &str| {
+            let tags = store.tags(&TableName::new(table).unwrap()).await.unwrap();
+            tags.get("larder:superseded-by").cloned().unwrap_or_default()
+        };
+        let has_stream = async |table: &str| {
+            let deployed = store.describe(&TableName::new(table).unwrap()).await.unwrap();
+            deployed.unwrap().definition.stream.is_some()
+        };
+        assert!(migration.rollback(&Options::default(), &mut Silent).await.unwrap().is_done);
+        assert_eq!(
+            (tag("lunch-cache").await.as_str(), tag("lunch-cache-v2").await.as_str()),
+            ("", "lunch-cache")
+        );
+        assert!(run(&migration).await.is_done);
+        assert_eq!(
+            (tag("lunch-cache").await.as_str(), tag("lunch-cache-v2").await.as_str()),
+            ("lunch-cache-v2", "")
+        );
+        assert!(has_stream("lunch-cache-v2").await);
+        assert!(finish(&migration, "lunch-cache", &mut Silent).await.is_done);
+        assert!(!has_stream("lunch-cache-v2").await, "it was switched on for the rollback");
     });
 }

@@ -10,7 +10,8 @@
 //!   there, one after the other.
 //! - After the switch the target belongs to programs. What they have written is never replaced; a late write to the
 //!   source is carried only onto what it follows.
-//! - Going back, an item that nobody changed stays as it was before, with all that the newer schema dropped.
+//! - Going back, an item that nobody changed stays as it was before, with all that the newer schema dropped; and what
+//!   programs of the old schema write meanwhile is treated as after a switch: it stays, and is listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -25,6 +26,7 @@ use larder_schema::CHUNK;
 use parking_lot::Mutex;
 
 use super::convert::{Converted, Converter};
+use super::state::Hold;
 use super::stream::Change;
 use super::{Late, Unconverted};
 use crate::entity::{Core, and};
@@ -59,6 +61,10 @@ impl Side {
 
     pub(super) fn table(&self) -> &TableName {
         &self.0[0].table_name
+    }
+
+    pub(super) async fn is_there(&self) -> Result<bool, Error> {
+        Ok(self.store().describe(self.table()).await?.is_some())
     }
 
     pub(super) fn key(&self, item: &Item) -> Item {
@@ -150,6 +156,17 @@ pub(super) struct Carrier {
     /// Programs write to the target.
     pub(super) late: bool,
     pub(super) notes: Mutex<Notes>,
+    pub(super) hold: Hold,
+    pub(super) others: Mutex<Others>,
+}
+
+/// Who wrote to the target while things are carried back: its stream shows what we write as well.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Others {
+    /// Our writes that the stream has not shown yet, by key.
+    own: BTreeMap<Vec<u8>, u32>,
+    /// Keys that somebody else wrote to.
+    touched: BTreeSet<Vec<u8>>,
 }
 
 /// What people have to be told.
@@ -179,7 +196,9 @@ impl Carrier {
                     written => return written,
                 }
             }
-            self.settle(Some(&key), Some(item), &at, NOTHING_BEFORE).await.map(drop)
+            // Read again: what the page had may be from before a switch that somebody else made.
+            let item = self.source_item(&key).await?;
+            self.settle(Some(&key), item, &at, NOTHING_BEFORE).await.map(drop)
         });
         copies.buffer_unordered(AT_ONCE).try_collect().await
     }
@@ -205,6 +224,36 @@ impl Carrier {
         });
         let groups: Vec<BTreeSet<u16>> = groups.buffer_unordered(AT_ONCE).try_collect().await?;
         Ok(groups.into_iter().flatten().collect())
+    }
+
+    /// Learns from the target's stream what others wrote there. A key that both wrote to is listed.
+    pub(super) fn see(&self, changes: &[Change]) {
+        for change in changes {
+            let is_part = [&change.old, &change.new].into_iter().flatten().any(|image| image.contains(CHUNK));
+            if is_part {
+                continue;
+            }
+            let key = item_bytes::encode(&change.key);
+            let mut others = self.others.lock();
+            match others.own.get_mut(&key) {
+                Some(count @ 1..) => *count -= 1,
+                own => {
+                    let is_both = own.is_some();
+                    if others.touched.insert(key) && is_both {
+                        drop(others);
+                        self.note_late(Settled::Left, None, &change.key);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_of_others(&self, at: &Item) -> bool {
+        self.is_going_back() && self.others.lock().touched.contains(&item_bytes::encode(at))
+    }
+
+    pub(super) fn is_going_back(&self) -> bool {
+        self.way == Way::Back && !self.late
     }
 
     /// What a late change made of its item: each is carried by itself, onto what it followed. Of a split item only the
@@ -250,11 +299,12 @@ impl Carrier {
             let known: Vec<Option<&Item>> =
                 before.iter().map(|(was_at, old)| old.filter(|_| was_at.as_ref() == Some(at))).collect();
             let is_split = known.iter().flatten().any(|old| old.contains(oversize::PARTS));
+            let is_theirs = self.late || self.is_of_others(at);
             // Only the head of a split item is in the stream, which tells nothing about the whole.
-            let known = if is_split && !self.late { Before::Anything } else { Before::Source(&known) };
+            let known = if is_split && !is_theirs { Before::Anything } else { Before::Source(&known) };
             let settled = self.settle(Some(key), now.clone(), at, known).await?;
-            if self.late {
-                self.note_late(settled, key, at);
+            if self.late || (is_theirs && settled == Settled::Left) {
+                self.note_late(settled, Some(key), at);
             }
         }
         Ok(touched.into_iter().collect())
@@ -268,6 +318,7 @@ impl Carrier {
         at: &Item,
         before: Before<'_>,
     ) -> Result<Settled, Error> {
+        let is_theirs = self.late || self.is_of_others(at);
         for lost in 0..RACES_MAX {
             if let (Some(key), true) = (key, lost > 0 && !self.late) {
                 source = self.source_item(key).await?;
@@ -285,13 +336,18 @@ impl Carrier {
                     self.note_unconverted(key, source.as_ref(), cause);
                     return Ok(Settled::Left);
                 }
-                Wanted::Put(converted) if !self.late || self.follows(there, before, at) => Some(converted),
+                Wanted::Put(converted) if !is_theirs || self.follows(there, before, at) => Some(converted),
                 Wanted::Delete if self.follows(there, before, at) => None,
                 Wanted::Put(_) | Wanted::Delete => return Ok(Settled::Left),
             };
             match self.write(wanted, head.as_ref(), at).await {
                 Err(Error::Store(store::Error::Condition { .. })) => {}
-                Ok(()) => return Ok(Settled::Written),
+                Ok(()) => {
+                    if self.is_going_back() {
+                        *self.others.lock().own.entry(item_bytes::encode(at)).or_default() += 1;
+                    }
+                    return Ok(Settled::Written);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -346,6 +402,9 @@ impl Carrier {
     }
 
     async fn write(&self, wanted: Option<Converted>, head: Option<&Item>, at: &Item) -> Result<(), Error> {
+        if !self.late {
+            self.hold.check().await?;
+        }
         let side = &self.target;
         let known = head.and_then(|head| side.core(head));
         let core = wanted.as_ref().and_then(|wanted| wanted.core.as_ref()).or(known);
@@ -393,7 +452,7 @@ impl Carrier {
         }
     }
 
-    fn note_late(&self, settled: Settled, key: &Item, at: &Item) {
+    fn note_late(&self, settled: Settled, key: Option<&Item>, at: &Item) {
         let mut notes = self.notes.lock();
         // What did not follow may have been carried before, and the next change does.
         let known = notes.late.remove(&item_bytes::encode(at));
@@ -402,7 +461,11 @@ impl Carrier {
             Settled::Written => notes.late_carried += 1,
             Settled::Left => {
                 let text = |side: &Side, key: &Item| side.cores()[0].key_text(key);
-                let late = || Late { source: text(&self.source, key), target: text(&self.target, at) };
+                let target = text(&self.target, at);
+                let late = || Late {
+                    source: key.map_or_else(|| target.clone(), |key| text(&self.source, key)),
+                    target: target.clone(),
+                };
                 if notes.late.len() < UNCONVERTED_MAX {
                     notes.late.insert(item_bytes::encode(at), known.unwrap_or_else(late));
                 }
@@ -433,6 +496,10 @@ impl Carrier {
                 }
                 return Ok(None);
             };
+            if self.is_of_others(&at) {
+                self.note_late(Settled::Left, one.source.as_ref(), &at);
+                return Ok(None);
+            }
             // What is gone since it was counted is in the stream.
             let before = if one.source.is_some() { NOTHING_BEFORE } else { Before::Anything };
             let settled = self.settle(one.source.as_ref(), source, &at, before).await?;

@@ -96,6 +96,11 @@ impl Converter {
         self.from.iter().find(|core| core.name() == entity.name)
     }
 
+    /// Whether the other schema does not have the entity of an item.
+    pub(super) fn leaves(&self, item: &Item) -> bool {
+        self.entity_of(item).is_some_and(|old| self.counterpart(old).is_none())
+    }
+
     fn counterpart(&self, old: &Core) -> Option<&Arc<Core>> {
         self.to.iter().find(|core| core.name() == old.name())
     }

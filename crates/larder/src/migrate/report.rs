@@ -72,6 +72,8 @@ pub struct Outcome {
     pub late_carried: u64,
     /// Tables whose late writes could not be looked at: nobody did for longer than a stream lasts.
     pub unseen: Vec<TableName>,
+    /// Tables that are no longer used, and were still being written to when this ended.
+    pub busy: Vec<TableName>,
 }
 
 /// What would be done, what it costs and how long it takes.
@@ -87,6 +89,8 @@ pub struct Plan {
     pub tables: Vec<TablePlan>,
     /// Old tables that nothing takes over.
     pub left: Vec<String>,
+    /// Entities that the new schema does not have, each after its old table.
+    pub gone: Vec<(String, String)>,
     /// How long the old tables are kept.
     pub keep: Duration,
 }
@@ -146,6 +150,19 @@ impl Outcome {
         self.late.extend(notes.late.into_values());
         self.late_carried += notes.late_carried;
     }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.unconverted.extend(other.unconverted);
+        self.late.extend(other.late);
+        self.late_carried += other.late_carried;
+        self.unseen.extend(other.unseen);
+        self.busy.extend(other.busy);
+    }
+
+    /// Something was written that is not, or may not be, on the other side.
+    pub(super) fn has_losses(&self) -> bool {
+        !self.late.is_empty() || !self.unconverted.is_empty() || !self.unseen.is_empty()
+    }
 }
 
 impl fmt::Display for Plan {
@@ -178,6 +195,12 @@ impl fmt::Display for Plan {
         }
         for table in &self.left {
             writeln!(f, "  {table}: nothing takes it over; it stays as it is")?;
+        }
+        for (table, entity) in &self.gone {
+            writeln!(
+                f,
+                "  {entity} of {table}: gone from the schema; its records are left behind, to go with the old table"
+            )?;
         }
         let all = self.tables.iter().fold(Units::default(), |all, table| Units {
             read: all.read + table.units.read,

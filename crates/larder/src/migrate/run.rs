@@ -16,7 +16,7 @@ use larder_model::{Item, UnixTime};
 
 use super::carry::{Carrier, Differing, UNCONVERTED_MAX, Way, bucket, hash, outlasts};
 use super::state::State;
-use super::stream::{self, Lost, Reader};
+use super::stream::{self, Lost, PLACE_LASTS, Reader};
 use super::{Event, Watch};
 use crate::{Error, Store};
 
@@ -26,14 +26,12 @@ const KEYS_MAX: usize = 200_000;
 const ROUNDS_MAX: usize = 8;
 /// What ends sooner than this after a round began is not counted: it may end on one side first.
 const HORIZON: Duration = Duration::from_secs(60);
-/// A stream keeps a day. A place that is older than this may be before its beginning.
-const PLACE_LASTS: Duration = Duration::from_secs(20 * 60 * 60);
 /// How often in a row a remote stream must have nothing new. What comes later still is found by the verification.
 const QUIET_TIMES: u32 = 3;
-/// Fewer than a page holds: its end was reached.
-const FEW_CHANGES: usize = 500;
 /// Pages that are read before both sides are compared again, however many more there are.
 const STEPS_MAX: u32 = 500;
+/// Pages of late changes that are read: to a table that programs still use, there is no end of them.
+const LATE_STEPS_MAX: u32 = 2_000;
 
 pub(super) struct Run<'a> {
     pub(super) carrier: Carrier,
@@ -45,6 +43,10 @@ pub(super) struct Run<'a> {
     pub(super) skips: bool,
     /// Items of the source, as far as it knows.
     pub(super) expected: u64,
+    /// Going back: the stream of the table that is written to.
+    pub(super) others: Option<Reader>,
+    /// Changes were gone before anybody read them.
+    pub(super) is_unseen: bool,
 }
 
 /// How a step ended.
@@ -57,6 +59,16 @@ pub(super) enum Ended {
     Unconverted,
     /// The stream no longer has all changes.
     Lost,
+    /// Changes kept coming.
+    Busy,
+}
+
+/// What reading on in a stream came to.
+struct Followed {
+    /// The buckets that changed.
+    touched: BTreeSet<u16>,
+    /// Nothing more came.
+    is_quiet: bool,
 }
 
 impl Run<'_> {
@@ -72,7 +84,7 @@ impl Run<'_> {
             self.carrier.copy(items).await?;
             self.state.is_copied = next.is_none();
             self.state.next = next;
-            self.state.save(&self.home).await?;
+            self.save().await?;
             let (table, copied) = (self.carrier.source.table(), self.state.copied);
             self.watch.event(Event::Copied { table, items: copied, of: self.expected.max(copied) });
             if self.has_too_many_unconverted() {
@@ -89,7 +101,7 @@ impl Run<'_> {
     /// Finds both tables equal, or makes them so.
     pub(super) async fn verify(&mut self) -> Result<Ended, Error> {
         let Some(mut reader) = self.reader().await? else { return Ok(Ended::Lost) };
-        if self.follow(&mut reader).await?.is_err() {
+        if self.follow(&mut reader, STEPS_MAX).await?.is_err() {
             return Ok(Ended::Lost);
         }
         let mut horizon = HORIZON;
@@ -109,13 +121,15 @@ impl Run<'_> {
             let new = self.tally(Which::New, moment).await?;
             let differing: Vec<usize> = (0..BUCKETS).filter(|&at| old.0[at] != new.0[at]).collect();
             let mended = self.mend(&differing, &old, &new, moment).await?;
-            let Ok(touched) = self.follow(&mut reader).await? else { return Ok(Ended::Lost) };
-            if self.carrier.way == Way::Back && self.has_unconverted() {
+            let Ok(followed) = self.follow(&mut reader, STEPS_MAX).await? else { return Ok(Ended::Lost) };
+            if self.has_unconverted() {
                 return Ok(Ended::Unconverted);
             }
-            if mended.is_subset(&touched) {
+            if mended.is_subset(&followed.touched) {
+                // What was written there just before we did is at least told.
+                self.see_others(QUIET_TIMES).await?;
                 self.state.verified = Some(new.total());
-                self.state.save(&self.home).await?;
+                self.save().await?;
                 let (items, checksum) = new.total();
                 self.watch.event(Event::Verified {
                     table: self.carrier.target.table(),
@@ -136,10 +150,38 @@ impl Run<'_> {
         )))
     }
 
-    /// Carries over what was written to the source after the switch.
+    /// Carries over what was written to the source after the switch. Done means that nothing more comes.
     pub(super) async fn late(&mut self) -> Result<Ended, Error> {
-        let Some(mut reader) = self.reader().await? else { return Ok(Ended::Lost) };
-        Ok(if self.follow(&mut reader).await?.is_ok() { Ended::Done } else { Ended::Lost })
+        let now = self.home.clock().now();
+        let place = self.state.place.as_ref();
+        let stream = place.map(|place| place.stream.clone());
+        let (mut reader, is_unseen) = if place.is_some_and(|place| place.is_fresh(now)) {
+            // Where it was has ended by now, perhaps; what came since is there.
+            let reader = self.rest().await?;
+            let is_other = stream.as_ref() != Some(&reader.place.stream);
+            (reader, is_other)
+        } else {
+            match self.reader().await? {
+                Some(reader) => (reader, false),
+                None => (self.rest().await?, true),
+            }
+        };
+        self.is_unseen |= is_unseen;
+        let followed = loop {
+            match self.follow(&mut reader, LATE_STEPS_MAX).await? {
+                Ok(followed) => break followed,
+                Err(Lost) if self.is_unseen => return Ok(Ended::Lost),
+                Err(Lost) => (self.is_unseen, reader) = (true, self.rest().await?),
+            }
+        };
+        // Also where nothing came: a place lasts from when it was last seen to be the end.
+        self.state.place = Some(reader.place.clone());
+        self.save().await?;
+        Ok(match followed.is_quiet {
+            true => Ended::Done,
+            false if self.watch.stop() => Ended::Stopped,
+            false => Ended::Busy,
+        })
     }
 
     /// The stream from where it was left. None: changes are gone.
@@ -156,32 +198,46 @@ impl Run<'_> {
         let Ok(reader) = Reader::open(store, table, place).await? else { return Ok(None) };
         if is_new {
             self.state.place = Some(reader.place.clone());
-            self.state.save(&self.home).await?;
+            self.save().await?;
         }
         Ok(Some(reader))
     }
 
-    /// Reads on until nothing much comes any more: where programs write all the time, something always does. Gives the
-    /// buckets that changed.
-    async fn follow(&mut self, reader: &mut Reader) -> Result<Result<BTreeSet<u16>, Lost>, Error> {
+    /// What is left of a stream that lost changes. Nothing that was read comes again: after the switch, a record that
+    /// programs deleted would be made again.
+    async fn rest(&mut self) -> Result<Reader, Error> {
+        let (store, table) = (self.carrier.source.store(), self.carrier.source.table());
+        stream::switch_on(store, table).await?;
+        Reader::rest(store, table, self.state.place.clone()).await
+    }
+
+    /// Reads on until nothing comes any more, at most so many pages: where programs write all the time, something
+    /// always does.
+    async fn follow(&mut self, reader: &mut Reader, steps_max: u32) -> Result<Result<Followed, Lost>, Error> {
         let store = self.carrier.source.store().clone();
         let enough = if store.is_embedded() { 1 } else { QUIET_TIMES };
         let (mut touched, mut quiet) = (BTreeSet::new(), 0);
-        for _ in 0..STEPS_MAX {
+        for _ in 0..steps_max {
             if quiet == enough || self.watch.stop() {
                 break;
             }
+            let now = self.home.clock().now();
             let (changes, buckets) = match self.step(reader).await? {
                 Ok(step) => step,
                 Err(lost) => return Ok(Err(lost)),
             };
             touched.extend(buckets);
-            quiet = if changes < FEW_CHANGES { quiet + 1 } else { 0 };
+            // A page may be short and not the last: it ends at a number of records, or at a size.
+            quiet = if changes == 0 { quiet + 1 } else { 0 };
+            if quiet == enough {
+                reader.place.ended = Some(now);
+                self.state.place = Some(reader.place.clone());
+            }
             if changes == 0 && quiet < enough {
                 store.pause(quiet).await?;
             }
         }
-        Ok(reader.list().await?.map(|()| touched))
+        Ok(reader.list().await?.map(|()| Followed { touched, is_quiet: quiet == enough }))
     }
 
     /// Carries over the next changes: how many, and in which buckets.
@@ -192,11 +248,56 @@ impl Run<'_> {
             Err(lost) => return Ok(Err(lost)),
         };
         let count = changes.len();
+        self.see_others(1).await?;
         let touched = self.carrier.follow(changes).await?;
         self.state.place = Some(reader.place.clone());
-        self.state.save(&self.home).await?;
+        self.save().await?;
         self.watch.event(Event::Followed { table: self.carrier.source.table(), changes: count });
         Ok(Ok((count, touched)))
+    }
+
+    pub(super) async fn save(&mut self) -> Result<(), Error> {
+        self.state.save(&self.home).await?;
+        self.carrier.hold.renew(&self.state);
+        Ok(())
+    }
+
+    /// Going back: looks what programs of the old schema wrote to their table since that began, until its stream
+    /// showed nothing so often. It is read from there again by every machine, so that none forgets what another saw.
+    async fn see_others(&mut self, quiet_times: u32) -> Result<(), Error> {
+        let Some(place) = self.state.forward.clone().filter(|_| self.carrier.is_going_back()) else {
+            return Ok(());
+        };
+        let (store, table) = (self.carrier.target.store().clone(), self.carrier.target.table().clone());
+        let enough = if store.is_embedded() { 1 } else { quiet_times };
+        let (mut quiet, mut steps) = (0, 0);
+        while quiet < enough && steps < STEPS_MAX {
+            let reader = match &mut self.others {
+                Some(reader) => reader,
+                none => {
+                    stream::switch_on(&store, &table).await?;
+                    let reader = Reader::rest(&store, &table, Some(place.clone())).await?;
+                    let is_same = reader.place.stream == place.stream;
+                    self.is_unseen |= !is_same || !place.is_fresh(self.home.clock().now());
+                    none.insert(reader)
+                }
+            };
+            match reader.next().await? {
+                Ok(changes) if changes.is_empty() => {
+                    quiet += 1;
+                    if quiet < enough {
+                        store.pause(quiet).await?;
+                    }
+                }
+                Ok(changes) => {
+                    quiet = 0;
+                    self.carrier.see(&changes);
+                }
+                Err(Lost) => (self.others, self.is_unseen) = (None, true),
+            }
+            steps += 1;
+        }
+        Ok(())
     }
 
     fn has_unconverted(&self) -> bool {
@@ -225,7 +326,7 @@ impl Run<'_> {
 
     async fn tally(&mut self, which: Which, moment: UnixTime) -> Result<Tally, Error> {
         let mut tally = Tally(vec![(0, 0); BUCKETS]);
-        let mut start = None;
+        let (mut start, mut left_behind) = (None, 0);
         loop {
             let side = self.side(which);
             let (items, next) = side.page(start).await?;
@@ -233,6 +334,7 @@ impl Run<'_> {
                 let Some(item) = self.side(which).whole(head).await? else { continue };
                 if which == Which::Old && self.carrier.way == Way::Forward {
                     self.carrier.note(&self.side(which).key(&item), &item);
+                    left_behind += u64::from(self.carrier.forward.leaves(&item));
                 }
                 let Some((key, item)) = self.seen(which, &item) else { continue };
                 if self.counts(&item, moment) {
@@ -243,6 +345,9 @@ impl Run<'_> {
             }
             start = next;
             if start.is_none() {
+                if which == Which::Old && self.carrier.way == Way::Forward {
+                    self.state.left_behind = Some(left_behind).filter(|&left| left > 0);
+                }
                 return Ok(tally);
             }
         }
@@ -273,6 +378,7 @@ impl Run<'_> {
             left = later;
             let now: BTreeSet<u16> = now.iter().filter_map(|&at| u16::try_from(at).ok()).collect();
             let found = self.differing(&now, moment).await?;
+            self.see_others(QUIET_TIMES).await?;
             mended.extend(self.carrier.mend(found).await?);
         }
         Ok(mended)

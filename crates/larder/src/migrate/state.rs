@@ -3,9 +3,12 @@
 //! One item a table, in `larder-migrations`. Every save counts its `number` up, on the condition that it is what was
 //! read: whoever takes a migration over stops the one who had it, at its next save.
 
+use std::time::Duration;
+
 use larder_engine::ops::{DeleteItem, GetItem, PutItem, ReturnCapacity, Scan};
 use larder_model::{AttributeValue, Item, TableName, UnixTime};
 use larder_schema::{Environment, NoFiles};
+use parking_lot::Mutex;
 
 use super::stream::{Place, Read};
 use crate::provision::{self, Desired, Permissions, Silent};
@@ -15,6 +18,9 @@ use crate::{Error, Schema};
 
 /// The table of migrations, in every store that has seen one.
 pub const TABLE: &str = "larder-migrations";
+
+/// How long a machine writes without looking whether the migration is still its own.
+const HELD: Duration = Duration::from_secs(30);
 
 const SCHEMA: &str = r#"
 system larder_migrations
@@ -75,13 +81,18 @@ pub struct State {
     pub is_copied: bool,
     /// Items and their checksum, found equal on both sides.
     pub verified: Option<(u64, u64)>,
+    /// Records of the old table whose entity the new schema does not have, found when both sides were compared.
+    pub left_behind: Option<u64>,
     /// When programs were given over to the other table.
     pub switched: Option<UnixTime>,
     /// Until when the table that is no longer used is kept.
     pub keep_until: Option<UnixTime>,
     /// Where the next page of the copy begins.
     pub(super) next: Option<Item>,
+    /// Where the stream is that is followed now.
     pub(super) place: Option<Place>,
+    /// Going back: where the old table's stream was when that began.
+    pub(super) forward: Option<Place>,
     /// Streams that were switched on for this, of the old table and of the new.
     pub(super) streams: (bool, bool),
     pub(super) number: i64,
@@ -123,10 +134,7 @@ impl State {
             {
                 Ok(())
             }
-            Err(store::Error::Condition { .. }) => Err(Error::NotAllowed(format!(
-                "somebody else goes on with the migration to {}: look at `larder migrate status`",
-                self.target
-            ))),
+            Err(store::Error::Condition { .. }) => Err(taken_over(&self.target)),
             Err(error) => Err(error.into()),
         }
     }
@@ -169,16 +177,59 @@ impl State {
         if let Some(next) = &self.next {
             set("next", AttributeValue::M(next.clone()));
         }
+        if let Some(left) = self.left_behind {
+            set("left_behind", i64::try_from(left).unwrap_or(i64::MAX).into());
+        }
+        if let Some(forward) = &self.forward {
+            set("forward", AttributeValue::M(place_item(forward)));
+        }
         if let Some(place) = &self.place {
-            let shards = place.shards.iter().map(|(id, read)| match read {
-                Read::To(number) => (id.clone(), AttributeValue::from(number.as_str())),
-                Read::Whole => (id.clone(), AttributeValue::Bool(true)),
-            });
-            set("stream", place.stream.as_str().into());
-            set("shards", AttributeValue::M(shards.collect()));
+            for (name, value) in &place_item(place) {
+                item.insert(name.clone(), value.clone());
+            }
         }
         item
     }
+}
+
+/// Whether a migration is still ours, between two saves.
+#[derive(Debug)]
+pub(super) struct Hold {
+    home: Store,
+    target: TableName,
+    /// The number that was saved last, and when it was last seen to be that.
+    known: Mutex<(i64, UnixTime)>,
+}
+
+impl Hold {
+    pub(super) fn new(home: Store, state: &State) -> Self {
+        Self { home, target: state.target.clone(), known: Mutex::new((state.number, state.saved)) }
+    }
+
+    pub(super) fn renew(&self, state: &State) {
+        *self.known.lock() = (state.number, state.saved);
+    }
+
+    /// Looks again when the last look is a while ago. Fails when somebody else has taken the migration over.
+    pub(super) async fn check(&self) -> Result<(), Error> {
+        let ((number, seen), now) = (*self.known.lock(), self.home.clock().now());
+        if seen.plus(HELD) >= now {
+            return Ok(());
+        }
+        match State::load(&self.home, &self.target).await? {
+            Some(state) if state.number == number => {
+                self.known.lock().1 = now;
+                Ok(())
+            }
+            Some(_) | None => Err(taken_over(&self.target)),
+        }
+    }
+}
+
+fn taken_over(target: &TableName) -> Error {
+    Error::NotAllowed(format!(
+        "somebody else goes on with the migration to {target}: look at `larder migrate status`"
+    ))
 }
 
 /// Every migration that a store knows of.
@@ -229,6 +280,37 @@ fn read(item: &Item) -> Result<State, Error> {
     })
 }
 
+fn place_item(place: &Place) -> Item {
+    let shards = place.shards.iter().map(|(id, read)| match read {
+        Read::To(number) => (id.clone(), AttributeValue::from(number.as_str())),
+        Read::Whole => (id.clone(), AttributeValue::Bool(true)),
+    });
+    let mut item: Item = [
+        ("stream", AttributeValue::from(place.stream.as_str())),
+        ("shards", AttributeValue::M(shards.collect())),
+    ]
+    .into_iter()
+    .collect();
+    if let Some(ended) = place.ended {
+        item.insert("ended", ended.millis());
+    }
+    item
+}
+
+fn place(item: &Item) -> Option<Place> {
+    let (Some(stream), Some(AttributeValue::M(shards))) =
+        (item.get("stream").and_then(AttributeValue::as_str), item.get("shards"))
+    else {
+        return None;
+    };
+    let shards = shards.iter().map(|(id, read)| match read {
+        AttributeValue::S(number) => (id.clone(), Read::To(number.clone())),
+        _ => (id.clone(), Read::Whole),
+    });
+    let ended = item.get("ended").and_then(|ended| ended.as_number()?.to_i64()).map(UnixTime::from_millis);
+    Some(Place { stream: stream.to_owned(), shards: shards.collect(), ended })
+}
+
 fn understood(item: &Item) -> Option<State> {
     let text = |name: &str| item.get(name)?.as_str().map(str::to_owned);
     let number = |name: &str| item.get(name)?.as_number()?.to_i64();
@@ -239,14 +321,8 @@ fn understood(item: &Item) -> Option<State> {
         let (items, checksum) = text.split_once(' ')?;
         Some((items.parse().ok()?, u64::from_str_radix(checksum, 16).ok()?))
     });
-    let place = match (text("stream"), item.get("shards")) {
-        (Some(stream), Some(AttributeValue::M(shards))) => {
-            let shards = shards.iter().map(|(id, read)| match read {
-                AttributeValue::S(number) => (id.clone(), Read::To(number.clone())),
-                _ => (id.clone(), Read::Whole),
-            });
-            Some(Place { stream, shards: shards.collect() })
-        }
+    let forward = match item.get("forward") {
+        Some(AttributeValue::M(forward)) => place(forward),
         _ => None,
     };
     let streams = match item.get("streams")? {
@@ -270,7 +346,9 @@ fn understood(item: &Item) -> Option<State> {
             Some(AttributeValue::M(next)) => Some(next.clone()),
             _ => None,
         },
-        place,
+        left_behind: number("left_behind").and_then(|left| left.try_into().ok()),
+        place: place(item),
+        forward,
         streams,
         number: number("number")?,
     })

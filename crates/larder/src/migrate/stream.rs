@@ -7,6 +7,7 @@
 //! a day.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use aws_sdk_dynamodbstreams::Client;
 use aws_sdk_dynamodbstreams::error::{ProvideErrorMetadata, SdkError};
@@ -14,19 +15,35 @@ use aws_sdk_dynamodbstreams::types::{
     AttributeValue as Sdk, Record, Shard, ShardIteratorType, StreamStatus, StreamViewType,
 };
 use aws_smithy_types::Blob;
-use larder_model::{AttributeValue, Item, Number, StreamView, TableName};
+use larder_model::{AttributeValue, Item, Number, StreamView, TableName, UnixTime};
 
 use crate::Error;
 use crate::store::{self, Store, TableChange};
 
 /// How often a table that is being changed is looked at.
 const SETTLE_TRIES_MAX: u32 = 600;
+/// A stream keeps a day. A place that is older than this may be before its beginning.
+pub(super) const PLACE_LASTS: Duration = Duration::from_secs(20 * 60 * 60);
 
 /// How far each shard has been read, of which stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) stream: String,
     pub(super) shards: BTreeMap<String, Read>,
+    /// When it was last seen to be the end of the stream.
+    pub(super) ended: Option<UnixTime>,
+}
+
+impl Place {
+    /// The same, for who has just looked at it.
+    pub(super) fn ending(self, now: UnixTime) -> Self {
+        Self { ended: Some(now), ..self }
+    }
+
+    /// The stream still has everything that came after it.
+    pub(super) fn is_fresh(&self, now: UnixTime) -> bool {
+        self.ended.is_some_and(|ended| ended.plus(PLACE_LASTS) >= now)
+    }
 }
 
 /// How far a shard has been read.
@@ -60,6 +77,8 @@ pub(super) struct Reader {
     shards: Vec<Shard>,
     iterators: HashMap<String, String>,
     is_stale: bool,
+    /// What is gone is passed over.
+    is_rest: bool,
 }
 
 /// Whether a table has no stream. One that does not show items as they were is an error.
@@ -111,6 +130,21 @@ impl Reader {
         table: &TableName,
         place: Option<Place>,
     ) -> Result<Result<Self, Lost>, Error> {
+        Self::opened(store, table, place, false).await
+    }
+
+    /// From a place, or from the oldest change after it that is still there.
+    pub(super) async fn rest(store: &Store, table: &TableName, place: Option<Place>) -> Result<Self, Error> {
+        let opened = Self::opened(store, table, place, true).await?;
+        opened.map_err(|Lost| Error::NotAllowed(format!("{table} has no stream to follow")))
+    }
+
+    async fn opened(
+        store: &Store,
+        table: &TableName,
+        place: Option<Place>,
+        is_rest: bool,
+    ) -> Result<Result<Self, Lost>, Error> {
         let client = store.streams_client().await?;
         let at = store.place();
         let answer = client.list_streams().table_name(table.as_str()).send().await;
@@ -120,15 +154,16 @@ impl Reader {
         let stream = newest.and_then(|stream| stream.stream_arn);
         let place = match (place, stream) {
             (Some(place), Some(stream)) if place.stream == stream => place,
-            (Some(_), _) => return Ok(Err(Lost)),
-            (None, Some(stream)) => Place { stream, shards: BTreeMap::new() },
-            (None, None) => {
+            (Some(_), _) if !is_rest => return Ok(Err(Lost)),
+            (_, Some(stream)) => Place { stream, shards: BTreeMap::new(), ended: None },
+            (_, None) => {
                 return Err(Error::NotAllowed(format!(
                     "{table} has no stream to follow: somebody switched it off"
                 )));
             }
         };
-        Ok(Ok(Self { client, at, place, shards: Vec::new(), iterators: HashMap::new(), is_stale: true }))
+        let (shards, iterators) = (Vec::new(), HashMap::new());
+        Ok(Ok(Self { client, at, place, shards, iterators, is_stale: true, is_rest }))
     }
 
     /// The next changes of every shard that can be read. None: there are none now.
@@ -174,7 +209,8 @@ impl Reader {
             }
         }
         let is_listed = |id: &str| shards.iter().any(|shard| shard.shard_id() == Some(id));
-        if self.place.shards.iter().any(|(id, read)| *read != Read::Whole && !is_listed(id)) {
+        let is_gone = |(id, read): (&String, &Read)| *read != Read::Whole && !is_listed(id);
+        if !self.is_rest && self.place.shards.iter().any(is_gone) {
             return Ok(Err(Lost));
         }
         self.place.shards.retain(|id, _| is_listed(id));
@@ -183,20 +219,30 @@ impl Reader {
     }
 
     async fn page(&mut self, shard: &str) -> Result<Result<Vec<Change>, Lost>, Error> {
-        let iterator = match self.iterators.remove(shard) {
-            Some(iterator) => iterator,
-            None => match self.iterator(shard).await? {
-                Ok(Some(iterator)) => iterator,
-                Ok(None) => return Ok(Ok(Vec::new())),
-                Err(lost) => return Ok(Err(lost)),
-            },
-        };
-        let answer = match self.client.get_records().shard_iterator(iterator).send().await {
-            Ok(answer) => answer,
-            Err(error) if is(&error, "TrimmedDataAccessException") => return Ok(Err(Lost)),
-            // Asked for again from the place, the next time.
-            Err(error) if is(&error, "ExpiredIteratorException") => return Ok(Ok(Vec::new())),
-            Err(error) => return Err(failed(&self.at, &error)),
+        let mut is_again = false;
+        let answer = loop {
+            let iterator = match self.iterators.remove(shard) {
+                Some(iterator) => iterator,
+                None => match self.iterator(shard).await? {
+                    Ok(Some(iterator)) => iterator,
+                    Ok(None) => return Ok(Ok(Vec::new())),
+                    Err(lost) => return Ok(Err(lost)),
+                },
+            };
+            match self.client.get_records().shard_iterator(iterator).send().await {
+                Ok(answer) => break answer,
+                Err(error) if is(&error, "TrimmedDataAccessException") => {
+                    if !self.is_rest || is_again {
+                        return Ok(Err(Lost));
+                    }
+                    // All that is left of the shard comes after what was read of it.
+                    self.place.shards.remove(shard);
+                }
+                // It lasts minutes. Another from the place goes on; nothing is known to be at its end.
+                Err(error) if is(&error, "ExpiredIteratorException") && !is_again => {}
+                Err(error) => return Err(failed(&self.at, &error)),
+            }
+            is_again = true;
         };
         let records = answer.records.unwrap_or_default();
         let last = records.last().and_then(|record| record.dynamodb()?.sequence_number().map(str::to_owned));
@@ -215,7 +261,16 @@ impl Reader {
         Ok(Ok(changes))
     }
 
-    async fn iterator(&self, shard: &str) -> Result<Result<Option<String>, Lost>, Error> {
+    async fn iterator(&mut self, shard: &str) -> Result<Result<Option<String>, Lost>, Error> {
+        match self.iterator_from(shard).await? {
+            Err(Lost) if self.is_rest && self.place.shards.remove(shard).is_some() => {
+                self.iterator_from(shard).await
+            }
+            iterator => Ok(iterator),
+        }
+    }
+
+    async fn iterator_from(&self, shard: &str) -> Result<Result<Option<String>, Lost>, Error> {
         let request = self.client.get_shard_iterator().stream_arn(&self.place.stream).shard_id(shard);
         let request = match self.place.shards.get(shard) {
             Some(Read::To(number)) => {
