@@ -283,6 +283,20 @@ impl Migration {
             }
         }
         let mut outcome = Outcome::default();
+        // What programs of the old schema wrote meanwhile is part of what is carried back.
+        for (pair, state) in states.iter_mut().filter(|(_, state)| state.phase == Phase::Switched) {
+            let ended =
+                self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
+            if ended == Ended::Stopped {
+                outcome.tables = states.into_iter().map(|(_, state)| state).collect();
+                return Ok(outcome);
+            }
+        }
+        // What would be replaced is told before. It was read now, so the next time it goes on.
+        if outcome.has_losses() {
+            outcome.tables = states.into_iter().map(|(_, state)| state).collect();
+            return Ok(outcome);
+        }
         for (pair, state) in &mut states {
             match state.phase {
                 Phase::Copying => {
@@ -291,14 +305,6 @@ impl Migration {
                     continue;
                 }
                 Phase::Switched => {
-                    // What programs of the old schema wrote meanwhile is part of what is carried back.
-                    let ended = self
-                        .carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome)
-                        .await?;
-                    if ended == Ended::Stopped || outcome.has_losses() {
-                        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-                        return Ok(outcome);
-                    }
                     state.phase = Phase::Returning;
                     // What they go on to write stays; it is seen from here on.
                     let now = self.to.clock().now();
@@ -406,6 +412,7 @@ impl Migration {
                 stream::switch_off(used.store(), used.table()).await?;
             }
             state.remove(&self.to).await?;
+            outcome.removed.push(unused.table().clone());
         }
         outcome.tables = states.into_iter().map(|(_, state)| state).collect();
         Ok(outcome)

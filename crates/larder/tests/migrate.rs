@@ -290,7 +290,7 @@ struct Turns(Arc<Semaphore>, u32);
 
 impl Turns {
     fn of(writers: &Writers) -> Self {
-        Self(Arc::clone(&writers.turns), 40)
+        Self(Arc::clone(&writers.turns), 15)
     }
 }
 
@@ -789,7 +789,8 @@ fn l12_told_to_stop_neither_finish_nor_rollback_drops_what_came_late() {
         lunch.entries("Menu").unwrap().put(menu("late", 1, 9)).await.unwrap();
         expected.insert(("late".to_owned(), 1), 9);
         let mut stop = Seen { stop_at: Some(0), ..Seen::default() };
-        assert!(!finish(&migration, "lunch-cache", &mut stop).await.is_done);
+        let outcome = finish(&migration, "lunch-cache", &mut stop).await;
+        assert!(!outcome.is_done && outcome.removed.is_empty());
         assert!(is_there(&store, "lunch-cache").await);
         let outcome = migration.rollback(&Options::default(), &mut stop).await.unwrap();
         assert_eq!((outcome.is_done, outcome.tables[0].phase), (false, Phase::Switched));
@@ -1020,5 +1021,60 @@ fn l12_forward_again_after_a_rollback_the_table_in_use_is_not_marked_as_supersed
         assert!(has_stream("lunch-cache-v2").await);
         assert!(finish(&migration, "lunch-cache", &mut Silent).await.is_done);
         assert!(!has_stream("lunch-cache-v2").await, "it was switched on for the rollback");
+    });
+}
+
+#[test]
+fn l12_an_iterator_that_expired_is_not_the_end_of_the_stream() {
+    stores::run(async {
+        let store = in_memory().await;
+        let lunch = begin(&store).await;
+        let (migration, _) = switched(&store).await;
+        for week in 1..=40 {
+            let mut menu = menu("late", week, week);
+            menu.insert("note".to_owned(), "x".repeat(100_000).as_str().into());
+            lunch.entries("Menu").unwrap().put(menu).await.unwrap();
+        }
+        let mut watch = Once(Some(async || store.clock().advance(Duration::from_secs(20 * 60))), |event| {
+            matches!(event, Event::Followed { .. })
+        });
+        let outcome = finish(&migration, "lunch-cache", &mut watch).await;
+        assert_eq!((outcome.is_done, outcome.late_carried), (true, 40));
+    });
+}
+
+/// Does something when both tables have been read to be compared, before the stream is read on.
+struct Compared<F>(std::sync::Mutex<Option<F>>, bool);
+
+impl<F: AsyncFnOnce() + Send> Watch for Compared<F> {
+    fn event(&mut self, event: Event<'_>) {
+        self.1 |= is_comparing(&event);
+    }
+
+    fn stop(&self) -> bool {
+        if self.1
+            && let Some(act) = self.0.lock().unwrap().take()
+        {
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(act()));
+        }
+        false
+    }
+}
+
+#[test]
+fn l12_a_record_that_cannot_be_converted_and_comes_last_stops_it_before_the_switch() {
+    stores::run(async {
+        let store = in_memory().await;
+        let lunch = begin(&store).await;
+        seed(&lunch, 1, "-").await;
+        let stricter = NEW.replace("price:      decimal", "price:      decimal in 0..100");
+        let both = ((schema(OLD), store.clone()), (schema(&stricter), store.clone()));
+        let migration = Migration::new(both.0, both.1, Environment::new()).unwrap();
+        let menus = lunch.entries("Menu").unwrap();
+        let act = async || drop(menus.put(menu("dear", 1, 120)).await.unwrap());
+        let mut watch = Compared(Some(act).into(), false);
+        let outcome = migration.run(&Options::default(), &mut watch).await.unwrap();
+        assert_eq!((outcome.is_done, outcome.unconverted.len()), (false, 1));
+        assert_eq!(outcome.tables[0].phase, Phase::Copying);
     });
 }

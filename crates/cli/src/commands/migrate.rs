@@ -4,8 +4,9 @@
 //! under way, the second at once; either way running it again goes on where it was, on any machine.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use larder::price::Units;
 use larder::provision::Permissions;
 use larder::store::STORE_VARIABLE;
 use larder::{Address, Error, Schema, Store};
+use larder_model::TableName;
 use larder_schema::Change;
 use serde_json::{Value as Json, json};
 
@@ -67,7 +69,7 @@ struct Run {
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Leave behind what cannot be converted, and write it to this file
+    /// Leave behind what cannot be converted, and add it to this file
     #[arg(long, value_name = "FILE")]
     skip_invalid: Option<PathBuf>,
 }
@@ -297,9 +299,9 @@ impl Run {
 
     /// Says what was done and what comes next; writes down what was left behind.
     fn tell(&self, outcome: &Outcome, schema: &Schema, words: &str) -> Result<ExitCode, String> {
-        if let Some(path) = &self.skip_invalid {
+        if let Some(path) = self.skip_invalid.as_ref().filter(|_| !outcome.unconverted.is_empty()) {
             let kept = outcome.unconverted.iter().map(|one| lines::write(schema, &one.stored) + "\n");
-            fs::write(path, kept.collect::<String>())
+            keep(path, &kept.collect::<String>())
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
         let text = if self.target.json {
@@ -311,6 +313,13 @@ impl Run {
                     text,
                     "Nothing was switched. Mend them where they are, or leave them behind with --skip-invalid FILE; \
                      then `{}` goes on",
+                    self.target.command(words)
+                );
+            } else if !outcome.is_done && !(outcome.late.is_empty() && outcome.unseen.is_empty()) {
+                let _ = writeln!(
+                    text,
+                    "Nothing is carried back yet. Look at that first; `{}` goes on, and what the new tables have \
+                     replaces it",
                     self.target.command(words)
                 );
             } else if !outcome.is_done {
@@ -365,15 +374,17 @@ impl Finish {
             for (table, until) in &unused {
                 let until =
                     until.map_or_else(|| "for now".to_owned(), |until| format!("until {}", moment(until)));
-                let _ = match (permissions.allows(table.as_str()), outcome.is_done || outcome.late.is_empty())
-                {
-                    (true, true) => writeln!(text, "{table} is removed"),
-                    (true, false) => {
-                        writeln!(text, "{table} stays: look at what came late, then run this again")
-                    }
-                    (false, _) => {
-                        writeln!(text, "{table} is kept {until}; --allow-destroy {table} removes it")
-                    }
+                let _ = if outcome.removed.contains(table) {
+                    writeln!(text, "{table} is removed")
+                } else if outcome.busy.contains(table) {
+                    writeln!(text, "{table} stays: move the programs that write to it, then run this again")
+                } else if permissions.allows(table.as_str()) {
+                    writeln!(text, "{table} stays: look at what came late, then run this again")
+                } else {
+                    let is_it = |state: &&State| state.phase == Phase::Switched && state.source == *table;
+                    let left = outcome.tables.iter().find(is_it).and_then(|state| state.left_behind);
+                    let left = left.map(|left| format!(" with {}", left_behind(left))).unwrap_or_default();
+                    writeln!(text, "{table} is kept {until}; --allow-destroy {table} removes it{left}")
                 };
             }
             terminal::print(&text)?;
@@ -397,6 +408,20 @@ impl Status {
         terminal::print(&text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Adds to what was left behind before, which may be all that is left of it. The records are for nobody else to read.
+fn keep(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+fn left_behind(records: u64) -> String {
+    let records = usize::try_from(records).unwrap_or(usize::MAX);
+    format!("{} that the new schema has no entity for", terminal::count(records, "record"))
 }
 
 /// What a rollback cannot carry, as far as the schemas tell.
@@ -444,6 +469,10 @@ fn outcome_text(outcome: &Outcome) -> String {
         let _ =
             writeln!(text, "{table}: its stream no longer shows what was written to it since the last look");
     }
+    for table in &outcome.busy {
+        let _ =
+            writeln!(text, "{table}: programs still write to it; what comes is carried over the next time");
+    }
     text
 }
 
@@ -458,6 +487,9 @@ fn state_text(state: &State) -> String {
         }
         (_, None) => Ok(()),
     };
+    if let (Phase::Switched, Some(left)) = (state.phase, state.left_behind) {
+        let _ = write!(text, "; left behind: {}", left_behind(left));
+    }
     if let (Phase::Switched | Phase::Returned, Some(until)) = (state.phase, state.keep_until) {
         let unused = if state.phase == Phase::Switched { &state.source } else { &state.target };
         let _ = write!(text, "; {unused} is kept until {}", moment(until));
@@ -474,6 +506,7 @@ fn state_json(state: &State) -> Json {
         "began": moment(state.began),
         "saved": moment(state.saved),
         "copied": state.copied,
+        "left_behind": state.left_behind.unwrap_or(0),
         "verified": state.verified.map(|(items, checksum)| json!({"items": items, "checksum": format!("{checksum:016x}")})),
         "switched": state.switched.map(moment),
         "keep_until": state.keep_until.map(moment),
@@ -485,6 +518,7 @@ fn outcome_json(outcome: &Outcome) -> Json {
         .unconverted
         .iter()
         .map(|one| json!({"table": one.table.as_str(), "record": one.name, "cause": one.cause}));
+    let names = |tables: &[TableName]| tables.iter().map(ToString::to_string).collect::<Vec<_>>();
     let late = outcome.late.iter().map(|late| json!({"source": late.source, "target": late.target}));
     json!({
         "done": outcome.is_done,
@@ -492,7 +526,9 @@ fn outcome_json(outcome: &Outcome) -> Json {
         "unconverted": unconverted.collect::<Vec<_>>(),
         "late": late.collect::<Vec<_>>(),
         "late_carried": outcome.late_carried,
-        "unseen": outcome.unseen.iter().map(larder_model::TableName::as_str).collect::<Vec<_>>(),
+        "unseen": names(&outcome.unseen),
+        "busy": names(&outcome.busy),
+        "removed": names(&outcome.removed),
     })
 }
 

@@ -74,6 +74,8 @@ pub struct Outcome {
     pub unseen: Vec<TableName>,
     /// Tables that are no longer used, and were still being written to when this ended.
     pub busy: Vec<TableName>,
+    /// Tables that were removed.
+    pub removed: Vec<TableName>,
 }
 
 /// What would be done, what it costs and how long it takes.
@@ -157,6 +159,7 @@ impl Outcome {
         self.late_carried += other.late_carried;
         self.unseen.extend(other.unseen);
         self.busy.extend(other.busy);
+        self.removed.extend(other.removed);
     }
 
     /// Something was written that is not, or may not be, on the other side.
