@@ -308,6 +308,8 @@ impl Run {
             format!("{:#}\n", outcome_json(outcome))
         } else {
             let mut text = outcome_text(outcome);
+            let is_switched = |state: &State| state.phase == Phase::Switched;
+            let has_not_begun = words == " rollback" && outcome.tables.iter().any(is_switched);
             if !outcome.is_done && !outcome.unconverted.is_empty() {
                 let _ = writeln!(
                     text,
@@ -315,7 +317,7 @@ impl Run {
                      then `{}` goes on",
                     self.target.command(words)
                 );
-            } else if !outcome.is_done && !(outcome.late.is_empty() && outcome.unseen.is_empty()) {
+            } else if has_not_begun && (!outcome.late.is_empty() || !outcome.unseen.is_empty()) {
                 let _ = writeln!(
                     text,
                     "Nothing is carried back yet. Look at that first; `{}` goes on, and what the new tables have \
