@@ -63,6 +63,7 @@
 
 mod carry;
 mod convert;
+mod pair;
 mod report;
 mod run;
 mod state;
@@ -71,16 +72,17 @@ mod stream;
 use std::time::Duration;
 
 use larder_engine::ops::Scan;
-use larder_model::{TableName, Tags, UnixTime};
-use larder_schema::{Change, Environment, TableSetup, compare};
+use larder_model::{TableName, UnixTime};
+use larder_schema::{Change, Environment, compare};
 
 use crate::price::{self, Units};
 use crate::provision::{self, Desired, Permissions, Silent};
-use crate::store::{self, Feature, Store, TableChange};
+use crate::store::{self, Store};
 use crate::{Error, Schema, System, census};
 
 use carry::{Carrier, Notes, Side, Way};
 use convert::Converter;
+use pair::{KEEP_TAG, Pair, SUPERSEDED_TAG, clear, counterpart, destroy, holds, mark, tag};
 use run::{Ended, Run};
 use state::Hold;
 
@@ -89,12 +91,8 @@ pub use state::{Phase, State, TABLE, known};
 
 /// How long a table is kept when the schema does not say.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How often a copy is begun again because it was left alone for longer than its stream lasts.
-const RESTARTS_MAX: u32 = 3;
 /// What one machine copies, for the estimate.
 const ITEMS_PER_SECOND: u64 = 2_000;
-const SUPERSEDED_TAG: &str = "larder:superseded-by";
-const KEEP_TAG: &str = "larder:keep-until";
 
 /// From one schema on a store to another, on the same or on another store.
 #[derive(Debug)]
@@ -111,16 +109,6 @@ pub struct Migration {
     to: Store,
     keep: Duration,
     next_version: u32,
-}
-
-/// A table, before and after.
-#[derive(Debug)]
-struct Pair {
-    old: Side,
-    new: Side,
-    setup: TableSetup,
-    /// It has another place or name.
-    moves: bool,
 }
 
 impl Migration {
@@ -255,7 +243,7 @@ impl Migration {
         for (pair, state) in &mut states {
             if state.phase == Phase::Copying {
                 self.switch(state, Phase::Switched).await?;
-                self.mark(&pair.old, pair.new.table(), state.keep_until).await?;
+                mark(&pair.old, pair.new.table(), state.keep_until).await?;
                 clear(&pair.new, [SUPERSEDED_TAG, KEEP_TAG]).await?;
             }
             let ended =
@@ -333,7 +321,7 @@ impl Migration {
             if state.phase == Phase::Returning {
                 state.forward = None;
                 self.switch(state, Phase::Returned).await?;
-                self.mark(&pair.new, pair.old.table(), state.keep_until).await?;
+                mark(&pair.new, pair.old.table(), state.keep_until).await?;
                 clear(&pair.old, [SUPERSEDED_TAG, KEEP_TAG]).await?;
             }
             if state.place.is_some() && state.verified.is_some() {
@@ -599,121 +587,4 @@ impl Migration {
         (state.switched, state.keep_until) = (Some(now), Some(now.plus(self.keep)));
         state.save(&self.to).await
     }
-
-    /// Says on a table what took its place, and until when it is kept.
-    async fn mark(&self, unused: &Side, by: &TableName, until: Option<UnixTime>) -> Result<(), Error> {
-        let until = until.map(report::date).unwrap_or_default();
-        tag(unused, [(SUPERSEDED_TAG, by.as_str()), (KEEP_TAG, until.as_str())]).await
-    }
-}
-
-/// Empties tags of a table, where it has them.
-async fn clear<const N: usize>(side: &Side, names: [&str; N]) -> Result<(), Error> {
-    if side.store().lacks().await?.contains_key(&Feature::Tags) {
-        return Ok(());
-    }
-    let tags = side.store().tags(side.table()).await?;
-    if names.iter().any(|name| tags.get(*name).is_some_and(|value| !value.is_empty())) {
-        tag(side, names.map(|name| (name, ""))).await?;
-    }
-    Ok(())
-}
-
-/// Tags a table, where the store has tags.
-async fn tag<const N: usize>(side: &Side, tags: [(&str, &str); N]) -> Result<(), Error> {
-    if side.store().lacks().await?.contains_key(&Feature::Tags) {
-        return Ok(());
-    }
-    let tags: Tags = tags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(side.store().change_table(side.table(), &TableChange::Tag(tags)).await?)
-}
-
-impl Pair {
-    fn source(&self, way: Way) -> &Side {
-        match way {
-            Way::Forward => &self.old,
-            Way::Back => &self.new,
-        }
-    }
-
-    fn target(&self, way: Way) -> &Side {
-        match way {
-            Way::Forward => &self.new,
-            Way::Back => &self.old,
-        }
-    }
-
-    fn unused(&self, phase: Phase) -> Option<&Side> {
-        match phase {
-            Phase::Copying | Phase::Returning => None,
-            Phase::Switched => Some(&self.old),
-            Phase::Returned => Some(&self.new),
-        }
-    }
-}
-
-impl Run<'_> {
-    /// Copied and found equal, however often that has to begin again.
-    async fn whole_copy(&mut self) -> Result<Ended, Error> {
-        for _ in 0..RESTARTS_MAX {
-            let mut ended = self.copy().await?;
-            if ended == Ended::Done {
-                ended = self.verify().await?;
-            }
-            if ended != Ended::Lost {
-                return Ok(ended);
-            }
-            self.watch.event(Event::Restarted { table: &self.state.source });
-            (self.state.is_copied, self.state.next, self.state.place, self.state.copied) =
-                (false, None, None, 0);
-            self.save().await?;
-        }
-        Err(self.too_slow())
-    }
-
-    async fn whole_return(&mut self) -> Result<Ended, Error> {
-        for _ in 0..RESTARTS_MAX {
-            let ended = self.verify().await?;
-            if ended != Ended::Lost {
-                return Ok(ended);
-            }
-            self.state.place = None;
-            self.save().await?;
-        }
-        Err(self.too_slow())
-    }
-
-    fn too_slow(&self) -> Error {
-        Error::NotAllowed(format!(
-            "the stream of {} lost changes faster than they were carried over: is it switched off and on?",
-            self.carrier.source.table()
-        ))
-    }
-}
-
-/// The new table that takes an old one over: of its name, or a new one with an entity of it.
-fn counterpart<'a>(old: &Schema, new: &'a Schema, table: &str) -> Option<&'a str> {
-    if let Some(same) = new.tables.iter().find(|other| other.name == table) {
-        return Some(&same.name);
-    }
-    let entities = &old.tables.iter().find(|old| old.name == table)?.entities;
-    let shares = |other: &larder_schema::Table| entities.iter().any(|known| holds(other, &known.name));
-    let is_new = |other: &&larder_schema::Table| old.tables.iter().all(|known| known.name != other.name);
-    new.tables.iter().filter(is_new).find(|other| shares(other)).map(|other| other.name.as_str())
-}
-
-fn holds(table: &larder_schema::Table, entity: &str) -> bool {
-    table.entities.iter().any(|known| known.name == entity)
-}
-
-async fn destroy(side: &Side) -> Result<(), Error> {
-    let (store, table) = (side.store(), side.table());
-    let protected =
-        store.describe(table).await?.is_some_and(|deployed| deployed.definition.deletion_protection);
-    if protected {
-        store.change_table(table, &TableChange::DeletionProtection(false)).await?;
-        stream::settled(store, table).await?;
-    }
-    store.delete_table(table).await?;
-    stream::settled(store, table).await
 }

@@ -24,6 +24,8 @@ const BUCKETS: usize = 1 << 16;
 /// Keys that are held in memory to be compared one by one.
 const KEYS_MAX: usize = 200_000;
 const ROUNDS_MAX: usize = 8;
+/// How often a copy is begun again because it was left alone for longer than its stream lasts.
+const RESTARTS_MAX: u32 = 3;
 /// What ends sooner than this after a round began is not counted: it may end on one side first.
 const HORIZON: Duration = Duration::from_secs(60);
 /// How often in a row a remote stream must have nothing new. What comes later still is found by the verification.
@@ -72,6 +74,43 @@ struct Followed {
 }
 
 impl Run<'_> {
+    /// Copied and found equal, however often that has to begin again.
+    pub(super) async fn whole_copy(&mut self) -> Result<Ended, Error> {
+        for _ in 0..RESTARTS_MAX {
+            let mut ended = self.copy().await?;
+            if ended == Ended::Done {
+                ended = self.verify().await?;
+            }
+            if ended != Ended::Lost {
+                return Ok(ended);
+            }
+            self.watch.event(Event::Restarted { table: &self.state.source });
+            (self.state.is_copied, self.state.next, self.state.place, self.state.copied) =
+                (false, None, None, 0);
+            self.save().await?;
+        }
+        Err(self.too_slow())
+    }
+
+    pub(super) async fn whole_return(&mut self) -> Result<Ended, Error> {
+        for _ in 0..RESTARTS_MAX {
+            let ended = self.verify().await?;
+            if ended != Ended::Lost {
+                return Ok(ended);
+            }
+            self.state.place = None;
+            self.save().await?;
+        }
+        Err(self.too_slow())
+    }
+
+    fn too_slow(&self) -> Error {
+        Error::NotAllowed(format!(
+            "the stream of {} lost changes faster than they were carried over: is it switched off and on?",
+            self.carrier.source.table()
+        ))
+    }
+
     /// Copies what is not copied yet, and carries over what changes.
     pub(super) async fn copy(&mut self) -> Result<Ended, Error> {
         let Some(mut reader) = self.reader().await? else { return Ok(Ended::Lost) };
