@@ -4,6 +4,9 @@ use std::collections::HashSet;
 
 use crate::schema::Naming;
 
+/// A table's name may have 255 characters, and a name gets more of them on its way there.
+const WORD_BYTES_MAX: usize = 100;
+
 /// Names that are taken. A name that is asked for twice gets a number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken(HashSet<String>);
@@ -28,13 +31,15 @@ pub(super) fn is_word(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// The nearest name that the language can say.
+/// The nearest name that the language can say, and that can name a table.
 pub(super) fn word(text: &str) -> String {
     let words: Vec<&str> = text
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
         .collect();
-    match words.join("_") {
+    let mut joined = words.join("_");
+    joined.truncate(WORD_BYTES_MAX);
+    match joined {
         joined if joined.is_empty() => "unnamed".to_owned(),
         joined if joined.starts_with(|c: char| c.is_ascii_digit()) => format!("n{joined}"),
         joined => joined,
@@ -122,6 +127,7 @@ mod tests {
             assert_eq!(word(text), expected, "{text}");
             assert!(is_word(&word(text)));
         }
+        assert_eq!(snake(&"aB".repeat(400)).len(), 150, "a name has its limits");
         for (text, expected) in
             [("lunchCount", "lunch_count"), ("PK", "pk"), ("HTMLBody", "html_body"), ("a1B", "a1_b")]
         {
