@@ -235,8 +235,7 @@ impl Migration {
             match ended {
                 Ended::Done => {}
                 Ended::Stopped | Ended::Unconverted | Ended::Lost | Ended::Busy => {
-                    outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-                    return Ok(outcome);
+                    return Ok(outcome.with(states));
                 }
             }
         }
@@ -249,13 +248,11 @@ impl Migration {
             let ended =
                 self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
             if ended == Ended::Stopped {
-                outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-                return Ok(outcome);
+                return Ok(outcome.with(states));
             }
         }
         outcome.is_done = true;
-        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-        Ok(outcome)
+        Ok(outcome.with(states))
     }
 
     /// Carries back what was written to the new tables since the switch, so that programs of the old schema can go on.
@@ -276,14 +273,12 @@ impl Migration {
             let ended =
                 self.carry_late(pair, state, Way::Forward, options, &mut *watch, &mut outcome).await?;
             if ended == Ended::Stopped {
-                outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-                return Ok(outcome);
+                return Ok(outcome.with(states));
             }
         }
         // What would be replaced is told before. It was read now, so the next time it goes on.
         if outcome.has_losses() {
-            outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-            return Ok(outcome);
+            return Ok(outcome.with(states));
         }
         for (pair, state) in &mut states {
             match state.phase {
@@ -312,8 +307,7 @@ impl Migration {
                 }
                 outcome.take(run.carrier.notes.into_inner());
                 if ended != Ended::Done {
-                    outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-                    return Ok(outcome);
+                    return Ok(outcome.with(states));
                 }
             }
         }
@@ -328,14 +322,12 @@ impl Migration {
                 let ended =
                     self.carry_late(pair, state, Way::Back, options, &mut *watch, &mut outcome).await?;
                 if ended == Ended::Stopped {
-                    outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-                    return Ok(outcome);
+                    return Ok(outcome.with(states));
                 }
             }
         }
         outcome.is_done = true;
-        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-        Ok(outcome)
+        Ok(outcome.with(states))
     }
 
     /// The tables that are no longer used, and until when each is kept.
@@ -402,8 +394,7 @@ impl Migration {
             state.remove(&self.to).await?;
             outcome.removed.push(unused.table().clone());
         }
-        outcome.tables = states.into_iter().map(|(_, state)| state).collect();
-        Ok(outcome)
+        Ok(outcome.with(states))
     }
 
     /// What is known of each table's migration. One that is finished is known no more.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::store::Fault;
-use larder::store::ops::{ReturnCapacity, Scan};
+use larder::store::ops::Scan;
 use larder::{Entry, Error, Fields, Look, Shelf, Store, System, Value};
 use larder_model::Item;
 use tokio::sync::Notify;
@@ -91,18 +91,7 @@ fn fastrand_like(seed: u64) -> impl FnMut() -> u64 {
 /// Every stored item, whatever it is.
 async fn stored(store: &Store) -> Vec<Item> {
     let table = store.list_tables().await.unwrap().remove(0);
-    let request = Scan {
-        table,
-        index: None,
-        filter: None,
-        projection: None,
-        select: None,
-        limit: None,
-        start: None,
-        segment: None,
-        consistent: true,
-        capacity: ReturnCapacity::None,
-    };
+    let request = Scan { consistent: true, ..Scan::of(table) };
     store.scan(request).await.unwrap().items
 }
 

@@ -841,18 +841,7 @@ fn query(text: &str, partition: &str) -> Query {
 }
 
 fn scan() -> Scan {
-    Scan {
-        table: table("carts"),
-        index: None,
-        filter: None,
-        projection: None,
-        select: None,
-        limit: None,
-        start: None,
-        segment: None,
-        consistent: false,
-        capacity: ReturnCapacity::None,
-    }
+    Scan::of(table("carts"))
 }
 
 fn batch_get(name: &str) -> BatchGetTable {

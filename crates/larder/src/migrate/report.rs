@@ -8,6 +8,7 @@ use larder_schema::{Change, Impact};
 
 use super::State;
 use super::carry::Notes;
+use super::pair::Pair;
 use crate::Stored;
 use crate::entity::timestamp;
 use crate::price::{self, Units};
@@ -160,6 +161,11 @@ impl Outcome {
         self.unseen.extend(other.unseen);
         self.busy.extend(other.busy);
         self.removed.extend(other.removed);
+    }
+
+    /// The same, with the tables as they are now.
+    pub(super) fn with(self, states: Vec<(&Pair, State)>) -> Self {
+        Self { tables: states.into_iter().map(|(_, state)| state).collect(), ..self }
     }
 
     /// Something was written that is not, or may not be, on the other side.
