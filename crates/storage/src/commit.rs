@@ -11,8 +11,10 @@
 //! other.
 
 use crate::batch::{Change, Changed, Pending, counter_value, counters};
+use crate::feed::{Committed, Feed};
 use crate::log::Log;
 use crate::medium::{Lease, Medium};
+use crate::position::{Position, random_run};
 use crate::snapshot::{self, Table, contain_panic};
 use crate::store::{Durability, Options};
 use crate::{Batch, Error, checksum};
@@ -25,7 +27,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -38,6 +40,10 @@ const FORMAT_VERSION: u64 = 1;
 const EPOCH_KEY: &str = "epoch";
 const EPOCH_FIRST: u64 = 1;
 const CLOSED_KEY: &str = "closed";
+/// The position at the last checkpoint.
+const COMMIT_KEY: &str = "commit";
+const RUN_KEY: &str = "run";
+const TIME_KEY: &str = "time";
 
 /// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
 const GROUP_BATCHES_MAX: usize = 4096;
@@ -101,6 +107,8 @@ pub(crate) struct Shared {
     generation: AtomicU64,
     queue: Mutex<Queue>,
     arrived: Condvar,
+    /// Where committed groups go besides, once somebody asks for them.
+    feed: OnceLock<Arc<Feed>>,
     commits: AtomicU64,
     checkpoints: AtomicU64,
     checkpoint_nanos: AtomicU64,
@@ -178,6 +186,11 @@ impl Shared {
             self.arrived.notify_one();
         }
         self.table.load()
+    }
+
+    /// Hands out every group that is committed from now on. False if they go elsewhere already.
+    pub(crate) fn feed(&self, feed: Arc<Feed>) -> bool {
+        self.feed.set(feed).is_ok()
     }
 
     fn read_failed(&self) -> bool {
@@ -367,6 +380,12 @@ pub(crate) struct Committer {
     /// Absent while it cannot be opened.
     database: Option<Database>,
     options: Options,
+    /// Of this opening of the store.
+    run: u64,
+    /// Of what is published.
+    position: Position,
+    /// The changes of the group that is being committed.
+    committing: Vec<Changed>,
     /// Started with the first group that is worth it.
     answering: Option<mpsc::Sender<Vec<Waiting>>>,
     /// Set while a commit is not synced.
@@ -383,27 +402,31 @@ impl Committer {
     pub(crate) fn open(medium: Arc<Medium>, mut log: Option<Log>, options: Options) -> Result<Self, Error> {
         let lease = medium.lease();
         let (database, table) = contain_panic(|| {
+            let mut position = Position::default();
             let database = open_database(lease, options)?;
             prepare(&database, log.as_ref())?;
             if let Some(log) = &mut log {
                 let begun = Begun::read(&database)?;
+                position = begun.position;
                 if begun.closed {
                     log.begin_known(begun.epoch);
                 } else {
                     log.find(begun.epoch)?;
-                    replay(&database, log)?;
+                    position = replay(&database, log)?.unwrap_or(position);
                 }
             }
-            let table = open_table(&database)?;
+            let table = open_table(&database, position)?;
             Ok((database, table))
         })?;
         let next_entry = snapshot::next_number(&table)?;
+        let position = table.position;
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
             medium: Arc::clone(&medium),
             generation: AtomicU64::new(0),
             queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
             arrived: Condvar::new(),
+            feed: OnceLock::new(),
             commits: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpoint_nanos: AtomicU64::new(0),
@@ -415,6 +438,9 @@ impl Committer {
             log,
             database: Some(database),
             options,
+            run: random_run()?,
+            position,
+            committing: Vec::new(),
             answering: None,
             sync_at: None,
             checkpoint_at,
@@ -462,7 +488,12 @@ impl Committer {
         }
         let mut stage = Stage::Applying;
         let changes = fold(&group, &self.shared.table());
-        match changes.and_then(|changes| self.try_commit(&changes, &mut stage, false)) {
+        let committed = changes.and_then(|changes| {
+            let committed = self.try_commit(&changes, &mut stage, false);
+            self.committing = changes;
+            committed
+        });
+        match committed {
             Ok(()) => self.settle(group),
             Err(cause) => self.recover(group, stage, cause),
         }
@@ -471,6 +502,10 @@ impl Committer {
     /// Answers a group that is committed. For a large one another thread does it: waking many writers
     /// takes as long as a sync, and the next group need not wait for it.
     fn settle(&mut self, group: Vec<Waiting>) {
+        let changes = std::mem::take(&mut self.committing);
+        if let Some(feed) = self.shared.feed.get().filter(|_| !changes.is_empty()) {
+            feed.push(Committed { position: self.position, changes });
+        }
         self.shared.make_room(&group);
         let small = group.len() < ANSWERED_ASIDE_MIN;
         let left = if small { Some(group) } else { self.hand_over(group) };
@@ -495,6 +530,7 @@ impl Committer {
     /// A group that finds no room in the log, or none at all, is a checkpoint. When it is the last one, `closing`,
     /// the next open need not look for the log's records.
     fn try_commit(&mut self, changes: &[Changed], stage: &mut Stage, closing: bool) -> Result<(), Error> {
+        let position = if changes.is_empty() { self.position } else { self.next_position() };
         let Some(database) = &self.database else { return Err(Error::Closed) };
         let (log, durability) = (&mut self.log, self.options.durability);
         let begun = Instant::now();
@@ -502,7 +538,7 @@ impl Committer {
             let mut transaction = database.begin_write()?;
             apply(&transaction, changes)?;
             if let Some(log) = log {
-                log.record(changes);
+                log.record(position, changes);
             }
             let logged = match log {
                 Some(log) if !changes.is_empty() && log.has_room() => {
@@ -518,6 +554,9 @@ impl Committer {
                     let mut format = transaction.open_table(FORMAT)?;
                     format.insert(EPOCH_KEY, log.epoch() + 1)?;
                     format.insert(CLOSED_KEY, u64::from(closing))?;
+                    format.insert(COMMIT_KEY, position.commit)?;
+                    format.insert(RUN_KEY, position.run)?;
+                    format.insert(TIME_KEY, position.time_ms)?;
                     drop(format);
                     // Saves redb's map of free space, so that an open after a crash need not rebuild it.
                     transaction.set_quick_repair(true);
@@ -527,7 +566,7 @@ impl Committer {
             };
             *stage = if logged { Stage::Logged } else { Stage::Committing };
             transaction.commit()?;
-            Ok((logged, open_table(database)?))
+            Ok((logged, open_table(database, position)?))
         })
         .inspect_err(|_| {
             // A failed sync may have taken records along that wait for one.
@@ -536,6 +575,7 @@ impl Committer {
             }
         })?;
         self.written = true;
+        self.position = position;
         self.shared.table.store(Arc::new(table));
         self.shared.count(!changes.is_empty(), (!logged).then(|| begun.elapsed()));
         if logged {
@@ -550,6 +590,10 @@ impl Committer {
             }
         }
         Ok(())
+    }
+
+    fn next_position(&self) -> Position {
+        self.position.next(self.run, self.shared.feed.get().map_or(0, |feed| feed.now_ms()))
     }
 
     fn sync(&mut self) {
@@ -601,7 +645,10 @@ impl Committer {
         };
         match outcome {
             Ok(()) => self.settle(group),
-            Err(error) => self.shared.lose(group, &error, &failed),
+            Err(error) => {
+                self.committing.clear();
+                self.shared.lose(group, &error, &failed);
+            }
         }
     }
 
@@ -648,19 +695,21 @@ impl Committer {
         let log = &mut self.log;
         let (database, table) = contain_panic(|| {
             let database = open_database(lease?, self.options)?;
+            let mut position = self.position;
             if let Some(log) = log {
-                let epoch = Begun::read(&database)?.epoch;
+                let Begun { epoch, position: begun, .. } = Begun::read(&database)?;
                 match epoch.cmp(&log.epoch()) {
                     cmp::Ordering::Equal => {}
                     cmp::Ordering::Greater => log.begin(epoch),
                     // The checkpoint was seen, and is not there after all.
                     cmp::Ordering::Less => log.find(epoch)?,
                 }
-                replay(&database, log)?;
+                position = replay(&database, log)?.unwrap_or(begun);
             }
-            let table = open_table(&database)?;
+            let table = open_table(&database, position)?;
             Ok((database, table))
         })?;
+        self.position = table.position;
         self.shared.publish_found(table);
         self.database = Some(database);
         Ok(())
@@ -682,6 +731,9 @@ impl Committer {
         // redb saves its free space here, so that the next open need not look for it.
         let closed = self.shut();
         self.shared.queue.lock().closing = saved.and(closed).err();
+        if let Some(feed) = self.shared.feed.get() {
+            feed.close();
+        }
     }
 
     fn save(&mut self) -> Result<(), Error> {
@@ -758,14 +810,14 @@ fn apply(transaction: &WriteTransaction, changes: &[Changed]) -> Result<(), Erro
     Ok(())
 }
 
-/// Brings the tree, in memory, to where the log ends.
-fn replay(database: &Database, log: &Log) -> Result<(), Error> {
+/// Brings the tree, in memory, to where the log ends. Returns what position that is, if the log says.
+fn replay(database: &Database, log: &Log) -> Result<Option<Position>, Error> {
     if log.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let mut transaction = database.begin_write()?;
     transaction.set_durability(redb::Durability::None)?;
-    {
+    let position = {
         let mut table = transaction.open_table(DATA)?;
         log.replay(|key, value| {
             match value {
@@ -773,9 +825,10 @@ fn replay(database: &Database, log: &Log) -> Result<(), Error> {
                 None => drop(table.remove(key)?),
             }
             Ok(())
-        })?;
-    }
-    Ok(transaction.commit()?)
+        })?
+    };
+    transaction.commit()?;
+    Ok(position)
 }
 
 fn counter_entry(key: &[u8], counters: [i64; 2]) -> Vec<u8> {
@@ -834,6 +887,7 @@ struct Begun {
     epoch: u64,
     /// There are none.
     closed: bool,
+    position: Position,
 }
 
 impl Begun {
@@ -843,6 +897,11 @@ impl Begun {
         Ok(Self {
             epoch: number(EPOCH_KEY)?.unwrap_or(EPOCH_FIRST),
             closed: number(CLOSED_KEY)?.is_some_and(|closed| closed == 1),
+            position: Position {
+                commit: number(COMMIT_KEY)?.unwrap_or_default(),
+                run: number(RUN_KEY)?.unwrap_or_default(),
+                time_ms: number(TIME_KEY)?.unwrap_or_default(),
+            },
         })
     }
 }
@@ -851,6 +910,6 @@ fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {
     Ok(redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(lease)?)
 }
 
-fn open_table(database: &Database) -> Result<Table, Error> {
-    Ok(database.begin_read()?.open_table(DATA)?)
+fn open_table(database: &Database, position: Position) -> Result<Table, Error> {
+    Ok(Table { table: database.begin_read()?.open_table(DATA)?, position })
 }

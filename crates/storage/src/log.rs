@@ -15,7 +15,7 @@
 
 use crate::batch::Changed;
 use crate::medium::Section;
-use crate::{Disk, Error};
+use crate::{Disk, Error, Position};
 use std::io;
 
 /// A record begins on a sector of its own: writing it touches none that is already safe.
@@ -28,6 +28,8 @@ const SEARCHED_BYTES: usize = 256 << 10;
 /// Memory that is kept for the next record.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 const ABSENT: u32 = u32::MAX;
+/// Stands where the length of the first key would, before the position; no key is that long.
+const POSITION: [u8; 4] = u32::MAX.to_le_bytes();
 
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -90,11 +92,13 @@ impl Log {
         self.full = false;
     }
 
-    /// Makes the next record: what each key holds from it on.
-    pub(crate) fn record(&mut self, changes: &[Changed]) {
+    /// Makes the next record: what each key holds from it on, and the position that this is.
+    pub(crate) fn record(&mut self, position: Position, changes: &[Changed]) {
         self.record.clear();
         self.record.shrink_to(BUFFER_KEPT_BYTES);
         self.record.resize(HEADER_BYTES, 0);
+        self.record.extend_from_slice(&POSITION);
+        self.record.extend_from_slice(&position.to_bytes());
         for (key, value) in changes {
             self.record.extend_from_slice(&(key.len() as u32).to_le_bytes());
             let length = value.as_ref().map_or(ABSENT, |value| value.len() as u32);
@@ -202,12 +206,14 @@ impl Log {
         self.full = true;
     }
 
-    /// Gives out what the records say, oldest first.
+    /// Gives out what the records say, oldest first, and the position of the last; records of an earlier Larder have
+    /// none.
     pub(crate) fn replay(
         &self,
         mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Position>, Error> {
         let mut at = 0;
+        let mut last = None;
         for number in 0..self.count {
             let header = self.read_header(at)?.filter(|header| header.number == number);
             let record = match header {
@@ -218,7 +224,8 @@ impl Log {
                 return Err(Error::Damaged { cause: format!("its log has no record {number}") });
             };
             at += padded(record.len()) as u64;
-            let mut rest = &record[HEADER_BYTES..];
+            let (position, mut rest) = take_position(&record[HEADER_BYTES..]);
+            last = position.or(last);
             while !rest.is_empty() {
                 let (key, value) = take_entry(&mut rest).ok_or_else(|| Error::Damaged {
                     cause: "a record of its log makes no sense".to_owned(),
@@ -226,7 +233,7 @@ impl Log {
                 apply(key, value)?;
             }
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Absent past the end.
@@ -284,6 +291,13 @@ impl Header {
 
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(SECTOR_BYTES)
+}
+
+fn take_position(payload: &[u8]) -> (Option<Position>, &[u8]) {
+    match payload.strip_prefix(&POSITION).and_then(<[u8]>::split_first_chunk) {
+        Some((position, rest)) => (Some(Position::from_bytes(position)), rest),
+        None => (None, payload),
+    }
 }
 
 fn take_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {

@@ -4,14 +4,26 @@
 //! alive. A checksum is verified before a value is handed out.
 
 use crate::batch::NEXT_NUMBER;
-use crate::{Error, checksum};
+use crate::{Error, Position, checksum};
 use redb::{OwnedAccessGuard, OwnedRange, ReadOnlyTable};
 use std::fmt;
 use std::ops::{Bound, Deref};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-pub(crate) type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+/// A committed state of the tree, and which it is.
+pub(crate) struct Table {
+    pub(crate) table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    pub(crate) position: Position,
+}
+
+impl Deref for Table {
+    type Target = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.table
+    }
+}
 
 /// The store as it was after some commit. Cheap to clone; unaffected by later writes.
 ///
@@ -22,6 +34,11 @@ pub struct Snapshot(pub(crate) Arc<Table>);
 impl Snapshot {
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         get(&self.0, key)
+    }
+
+    /// Which committed state it is.
+    pub fn position(&self) -> Position {
+        self.0.position
     }
 
     /// The number after the last that was appended: all in the snapshot are below it, later ones are not.

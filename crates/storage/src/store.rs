@@ -5,7 +5,7 @@ use crate::file::{self, FILE_NAME, Parts};
 use crate::log::Log;
 use crate::medium::{Medium, Section};
 use crate::snapshot::{self, Bytes, Snapshot};
-use crate::{Batch, Disk, Error, Key};
+use crate::{Batch, Disk, Error, Feed, Key};
 use arc_swap::Guard;
 use parking_lot::Mutex;
 use redb::backends::{FileBackend, InMemoryBackend};
@@ -131,6 +131,13 @@ impl Store {
     /// Submits and waits. Blocks the thread.
     pub fn write(&self, batch: Batch) -> Result<(), Error> {
         self.submit(batch, self.generation())?.wait()
+    }
+
+    /// Every group that is committed from now on, in order, with the time that `clock` tells in milliseconds since 1970.
+    /// None if another asked for it before: there is one feed.
+    pub fn feed(&self, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Option<Arc<Feed>> {
+        let feed = Arc::new(Feed::new(Box::new(clock)));
+        self.0.shared.feed(Arc::clone(&feed)).then_some(feed)
     }
 
     /// What it has done so far, and how large it is.
