@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{NOW, create, item, put};
+use common::{NOW, create, item, put, spoil};
 use larder_engine::Engine;
 use larder_storage::faulty::FaultyDisk;
 use larder_storage::{Batch, Options, Store};
@@ -40,31 +40,14 @@ fn a_whole_store_has_no_problems() {
 }
 
 #[test]
-fn a_flipped_byte_is_told_with_its_item() {
+fn an_item_that_cannot_be_read_is_told_by_its_key() {
     let disk = FaultyDisk::default();
-    let engine = filled(&disk);
-    engine.close().unwrap();
-    let bytes = disk.bytes();
-    let marker = b"person-07";
-    // In values, not in keys: there the name stands beside the name of its attribute.
-    let places: Vec<usize> = (0..bytes.len() - 40).filter(|at| bytes[*at..].starts_with(marker)).collect();
-    let mut told = 0;
-    for at in places {
-        let image = FaultyDisk::from(bytes.clone());
-        image.flip(at as u64 + 3, 0x20);
-        let Ok(store) = Store::on_disk(image, OPTIONS) else { continue };
-        let Ok(verified) = Engine::on_store(store).and_then(|engine| engine.verify(NOW, |_| {})) else {
-            continue;
-        };
-        if verified
-            .problems
-            .iter()
-            .any(|problem| problem.contains("table data") && problem.contains("pk=person-07"))
-        {
-            told += 1;
-        }
-    }
-    assert!(told > 0);
+    filled(&disk).close().unwrap();
+    let store = Store::on_disk(disk, OPTIONS).unwrap();
+    spoil(&store, b"person-07");
+    let verified = Engine::on_store(store).unwrap().verify(NOW, |_| {}).unwrap();
+    let told = |problem: &String| problem.contains("table data") && problem.contains("pk=person-07");
+    assert!(verified.problems.iter().any(told), "{:?}", verified.problems);
 }
 
 #[test]

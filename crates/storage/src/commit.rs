@@ -5,10 +5,10 @@
 //! publishes the new snapshot, and only then answers. Batches that arrive meanwhile are the next group:
 //! the sync is the only delay.
 //!
-//! When a commit fails, the database is reopened (see `medium`), the log is replayed, and what is found
-//! decides. If the group is there and on disk after all, the commit succeeded. Otherwise every batch
-//! waiting is answered with an error and the generation changes, because those batches may rest on each
-//! other.
+//! When a commit fails, what it may have left on disk is made void, the database is reopened where it certainly
+//! was (see `medium`), and the log is replayed. If the group is there and on disk after all, the commit succeeded. Otherwise
+//! every batch waiting is answered with an error and the generation changes, because those batches may rest on each
+//! other. Who reads from then on, and who opens the store next, sees the same.
 
 use crate::batch::{Change, Changed, Pending, counter_value, counters};
 use crate::feed::{Committed, Feed};
@@ -33,13 +33,13 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("data");
-const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
+pub(crate) const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("data");
+pub(crate) const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
 const FORMAT_KEY: &str = "version";
 const FORMAT_VERSION: u64 = 1;
-const EPOCH_KEY: &str = "epoch";
+pub(crate) const EPOCH_KEY: &str = "epoch";
 const EPOCH_FIRST: u64 = 1;
-const CLOSED_KEY: &str = "closed";
+pub(crate) const CLOSED_KEY: &str = "closed";
 /// The position at the last checkpoint.
 const COMMIT_KEY: &str = "commit";
 const RUN_KEY: &str = "run";
@@ -54,6 +54,8 @@ const ANSWERED_ASIDE_MIN: usize = 8;
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// How long `Durability::Relaxed` may leave a commit unsynced.
 const RELAXED_SYNC: Duration = Duration::from_millis(100);
+/// How long no one must have written before the log's end is marked.
+const IDLE_BEFORE_MARK: Duration = Duration::from_millis(5);
 /// How long no one must have written before the tree is written out although the log has room.
 const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_millis(250);
 /// The least time between two attempts to open the database after failed reads.
@@ -106,6 +108,7 @@ pub(crate) struct Shared {
     medium: Arc<Medium>,
     generation: AtomicU64,
     queue: Mutex<Queue>,
+    read_only: bool,
     arrived: Condvar,
     /// Where committed groups go besides, once somebody asks for them.
     feed: OnceLock<Arc<Feed>>,
@@ -125,6 +128,8 @@ pub struct Activity {
     pub checkpoint_time: Duration,
     /// The size of its file, or of its memory.
     pub bytes: u64,
+    /// Pages that were found damaged.
+    pub damaged_pages: u64,
 }
 
 #[derive(Default)]
@@ -163,6 +168,7 @@ impl Shared {
             checkpoints: count(&self.checkpoints),
             checkpoint_time: Duration::from_nanos(count(&self.checkpoint_nanos)),
             bytes: self.medium.bytes()?,
+            damaged_pages: self.medium.damaged_pages(),
         })
     }
 
@@ -199,7 +205,7 @@ impl Shared {
 
     /// What can be read may be in memory only.
     pub(crate) fn unsettled(&self) -> bool {
-        self.medium.is_journaling()
+        self.medium.is_holding()
     }
 
     pub(crate) fn pending(&self, key: &[u8]) -> Option<Pending> {
@@ -207,8 +213,16 @@ impl Shared {
     }
 
     pub(crate) fn submit(&self, mut batch: Batch, seen: Generation) -> Result<Ticket, Error> {
+        if self.read_only && !batch.is_empty() {
+            return Err(Error::ReadOnly);
+        }
         if batch.bytes() > QUEUE_BYTES_MAX {
             return Err(Error::TooLarge { bytes: batch.bytes(), limit: QUEUE_BYTES_MAX });
+        }
+        if self.medium.damaged_pages() > 0 {
+            // Not in the commit thread, where it would fail whoever shares the group.
+            let table = self.table();
+            batch.changes.iter().try_for_each(|(key, _)| readable(&table, key))?;
         }
         let (answer, ticket) = oneshot::channel();
         {
@@ -344,6 +358,14 @@ fn answer(group: impl IntoIterator<Item = Waiting>, result: &Result<(), Error>) 
     }
 }
 
+/// Whether a key can be written: the page it is on, or belongs on, is not damaged. Its value may be.
+fn readable(table: &Table, key: &[u8]) -> Result<(), Error> {
+    match snapshot::get(table, key) {
+        Ok(_) | Err(Error::Corrupt { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The answer to a batch that rests on what is no more.
 fn lost() -> Error {
     Error::Failed { cause: Box::new(Error::Lost) }
@@ -390,6 +412,8 @@ pub(crate) struct Committer {
     answering: Option<mpsc::Sender<Vec<Waiting>>>,
     /// Set while a commit is not synced.
     sync_at: Option<Instant>,
+    /// Set while the mark of the log does not tell of its last record.
+    mark_at: Option<Instant>,
     /// Set while the log holds what the tree's pages do not.
     checkpoint_at: Option<Instant>,
     /// Something was committed since the store was opened.
@@ -399,7 +423,12 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(crate) fn open(medium: Arc<Medium>, mut log: Option<Log>, options: Options) -> Result<Self, Error> {
+    pub(crate) fn open(
+        medium: Arc<Medium>,
+        mut log: Option<Log>,
+        options: Options,
+        read_only: bool,
+    ) -> Result<Self, Error> {
         let lease = medium.lease();
         let (database, table) = contain_panic(|| {
             let mut position = Position::default();
@@ -425,13 +454,15 @@ impl Committer {
             medium: Arc::clone(&medium),
             generation: AtomicU64::new(0),
             queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
+            read_only,
             arrived: Condvar::new(),
             feed: OnceLock::new(),
             commits: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpoint_nanos: AtomicU64::new(0),
         });
-        let checkpoint_at = log.as_ref().filter(|log| !log.is_empty()).map(|_| Instant::now());
+        let unsaved = log.as_ref().is_some_and(|log| !log.is_empty()) && !read_only;
+        let checkpoint_at = unsaved.then(Instant::now);
         Ok(Self {
             shared,
             medium,
@@ -443,6 +474,7 @@ impl Committer {
             committing: Vec::new(),
             answering: None,
             sync_at: None,
+            mark_at: None,
             checkpoint_at,
             written: false,
             reopened_at: None,
@@ -459,8 +491,15 @@ impl Committer {
             if self.sync_at.is_some_and(|at| at <= Instant::now()) {
                 self.sync();
             }
-            match self.shared.next(self.sync_at.or(self.checkpoint_at)) {
+            let tick_at = [self.sync_at.or(self.checkpoint_at), self.mark_at].into_iter().flatten().min();
+            match self.shared.next(tick_at) {
                 Work::Commit(group) => self.commit(group),
+                Work::Tick if self.mark_at.is_some_and(|at| at <= Instant::now()) => {
+                    self.mark_at = None;
+                    if let Some(log) = &mut self.log {
+                        log.mark();
+                    }
+                }
                 Work::Tick if self.sync_at.is_some() => self.sync(),
                 Work::Tick => {
                     // The log holds every write, so none is lost.
@@ -477,6 +516,11 @@ impl Committer {
 
     fn commit(&mut self, group: Vec<Waiting>) {
         let seen = self.shared.generation();
+        if self.shared.read_only {
+            // There is nothing in it.
+            self.settle(group);
+            return;
+        }
         if let Err(cause) = self.revive() {
             let failed = Error::Failed { cause: Box::new(cause) };
             self.shared.lose(group, &failed, &failed);
@@ -583,8 +627,9 @@ impl Committer {
             let relaxed = self.options.durability == Durability::Relaxed;
             self.sync_at = self.sync_at.or(relaxed.then(|| now + RELAXED_SYNC));
             self.checkpoint_at = Some(now + IDLE_BEFORE_CHECKPOINT);
+            self.mark_at = self.log.as_ref().filter(|log| log.wants_mark()).map(|_| now + IDLE_BEFORE_MARK);
         } else {
-            (self.sync_at, self.checkpoint_at) = (None, None);
+            (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
             if let Some(log) = &mut self.log {
                 log.begin(log.epoch() + 1);
             }
@@ -625,22 +670,26 @@ impl Committer {
     }
 
     fn recover(&mut self, group: Vec<Waiting>, stage: Stage, cause: Error) {
-        (self.sync_at, self.checkpoint_at) = (None, None);
+        (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
         let begun = self.log.as_ref().map(Log::epoch);
-        let reopened = self.reopen();
+        // Before anybody reads on: a record that is found after a crash would bring back what was refused.
+        let log_voided = match (stage, &mut self.log) {
+            (Stage::Logging, Some(log)) => log.void(),
+            (Stage::Applying | Stage::Logging | Stage::Logged | Stage::Committing, _) => true,
+        };
+        let (reopened, tree_voided) = self.reopen();
         let on_disk = reopened.is_ok() && self.restore().is_ok();
         let failed = Error::Failed { cause: Box::new(cause.clone()) };
         let unknown = Error::Unknown { cause: Box::new(cause) };
         let outcome = match stage {
             Stage::Applying => Err(failed.clone()),
-            // Some of the record may be on disk. Only the next epoch makes it void.
-            Stage::Logging if on_disk && self.checkpoint_or_reopen() => Err(failed.clone()),
+            // The next epoch makes it void too.
+            Stage::Logging if log_voided || on_disk && self.checkpoint_or_reopen() => Err(failed.clone()),
+            // The log holds it.
             Stage::Logged if reopened.is_ok() => Ok(()),
-            Stage::Committing if reopened.is_ok() && begun == self.log.as_ref().map(Log::epoch) => {
-                // Without a log there is no epoch to tell.
-                Err(if begun.is_some() { failed.clone() } else { unknown })
-            }
-            Stage::Committing if on_disk => Ok(()),
+            // The tree holds it.
+            Stage::Committing if reopened.is_ok() && begun != self.log.as_ref().map(Log::epoch) => Ok(()),
+            Stage::Committing if reopened.is_ok() && tree_voided => Err(failed.clone()),
             Stage::Logging | Stage::Logged | Stage::Committing => Err(unknown),
         };
         match outcome {
@@ -657,7 +706,7 @@ impl Committer {
         if self.reopened_at.is_some_and(|at| at.elapsed() < REOPEN_PAUSE) {
             return;
         }
-        if self.reopen().is_ok() {
+        if self.reopen().0.is_ok() {
             // If this fails, the next commit tries again.
             let _ = self.restore();
         }
@@ -677,19 +726,21 @@ impl Committer {
     /// Makes the store writable again if an earlier commit or read failed.
     fn revive(&mut self) -> Result<(), Error> {
         if self.database.is_none() || self.shared.read_failed() {
-            self.reopen()?;
+            self.reopen().0?;
         }
         self.restore()
     }
 
-    /// Opens the database anew and publishes what it holds; writes stay in memory until `restore`.
-    fn reopen(&mut self) -> Result<(), Error> {
-        self.reopen_once().inspect_err(|_| self.medium.mark_unreadable())
+    /// Opens the database anew and publishes what it holds; writes stay in memory until `restore`. Also says whether
+    /// what was not synced is certainly void.
+    fn reopen(&mut self) -> (Result<(), Error>, bool) {
+        self.reopened_at = Some(Instant::now());
+        let (lease, voided) = self.medium.lease_after_failure();
+        let reopened = self.reopen_on(lease).inspect_err(|_| self.medium.mark_unreadable());
+        (reopened, voided)
     }
 
-    fn reopen_once(&mut self) -> Result<(), Error> {
-        self.reopened_at = Some(Instant::now());
-        let lease = self.medium.lease_after_failure();
+    fn reopen_on(&mut self, lease: std::io::Result<Lease>) -> Result<(), Error> {
         // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
         let _ = self.shut();
         let log = &mut self.log;
@@ -723,8 +774,8 @@ impl Committer {
     }
 
     fn close(mut self) {
-        let saved = self.save();
-        if saved.is_err() {
+        let saved = if self.shared.read_only { Ok(()) } else { self.save() };
+        if saved.is_err() || self.shared.read_only {
             // Dropping the database would write out what is in the log only, in the epoch of the log.
             self.medium.revoke();
         }
@@ -860,13 +911,14 @@ fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Error> {
             {
                 return Err(Error::Damaged { cause: "it has a log, and nothing else".to_owned() });
             }
-            let transaction = database.begin_write()?;
+            let mut transaction = database.begin_write()?;
             {
                 let mut format = transaction.open_table(FORMAT)?;
                 format.insert(FORMAT_KEY, FORMAT_VERSION)?;
                 format.insert(EPOCH_KEY, first_epoch()?)?;
             }
             transaction.open_table(DATA)?;
+            transaction.set_quick_repair(true);
             Ok(transaction.commit()?)
         }
         Err(other) => Err(other.into()),

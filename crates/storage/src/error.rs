@@ -14,6 +14,12 @@ pub enum Error {
     InUse { path: PathBuf },
     #[error("the store has format {found} and this Larder reads up to {known}: open it with a newer Larder")]
     Newer { found: u64, known: u64 },
+    #[error(
+        "the store has format {version}: open it once for writing, as `larder serve` does; that makes it a new one"
+    )]
+    Early { version: u64 },
+    #[error("{} holds no store", path.display())]
+    Missing { path: PathBuf },
     #[error("{} is not a Larder store: {cause}", path.display())]
     Foreign { path: PathBuf, cause: String },
     #[error(
@@ -22,15 +28,19 @@ pub enum Error {
     Sealed,
     #[error("no key in {place}: {cause}; `openssl rand -hex 32` makes one")]
     NoKey { place: String, cause: String },
+    #[error("others than you may use the key in {path}: `chmod 600 {path}`", path = path.display())]
+    OpenKey { path: PathBuf },
     #[error("the key is not the one this store is encrypted with: give that one")]
     WrongKey,
     #[error("the store is not encrypted: open it without a key, and copy what it holds to a new one that is")]
     NotSealed,
     /// The value is there and must not be used.
-    #[error("the value at key {} is damaged: {cause}; restore it from a backup", Hex(key))]
+    #[error("the value at key {} is damaged: {cause}", Hex(key))]
     Corrupt { key: Vec<u8>, cause: &'static str },
     /// The file's structure, rather than one value, is broken.
-    #[error("the store's file is damaged: {cause}; restore it from a backup")]
+    #[error(
+        "the store's file is damaged: {cause}; `larder verify` tells how far, `larder salvage` brings out the rest"
+    )]
     Damaged { cause: String },
     #[error("disk error: {cause}")]
     Io { kind: io::ErrorKind, cause: String },
@@ -50,6 +60,8 @@ pub enum Error {
     Busy { queued_bytes: usize },
     #[error("a batch of {bytes} bytes is over the limit of {limit}")]
     TooLarge { bytes: usize, limit: usize },
+    #[error("the store was opened for reading only")]
+    ReadOnly,
     #[error("the store is closed")]
     Closed,
 }

@@ -56,6 +56,7 @@ struct Image {
     limit_bytes: Option<u64>,
     changes: u64,
     dead: bool,
+    drops: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -83,6 +84,12 @@ impl FaultyDisk {
     /// Lets `passing` operations of this kind succeed, then fails. Replaces an earlier fault.
     pub fn fail(&self, operation: Operation, passing: u64, lasting: Lasting) {
         self.0.lock().fault = Some(Fault { operation, countdown: passing, lasting });
+    }
+
+    /// Whether a sync that fails drops what it was to make safe: reads then see what was there before, as they do when the
+    /// system forgets pages that it could not write.
+    pub fn drop_on_failed_sync(&self, drops: bool) {
+        self.0.lock().drops = drops;
     }
 
     /// No growth past this size from now on; writes within the disk's length still succeed.
@@ -202,7 +209,13 @@ impl Disk for FaultyDisk {
 
     fn sync_data(&self) -> io::Result<()> {
         let image = &mut *self.0.lock();
-        image.begin(Operation::Sync)?;
+        if let Err(error) = image.begin(Operation::Sync) {
+            if image.drops {
+                image.bytes.clone_from(&image.synced);
+                image.unsynced.clear();
+            }
+            return Err(error);
+        }
         for change in image.unsynced.drain(..) {
             apply(&mut image.synced, &change);
         }

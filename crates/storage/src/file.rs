@@ -1,17 +1,25 @@
-//! What the store's one file holds: a header, the log, and the tree.
+//! What the store's one file holds: a head, the log, a second head, and the tree.
 //!
 //! ```text
-//! 0           the header: what this is, its version, the size of the log, whether the rest is encrypted
-//! 512, 1024   the data key, wrapped; the newer of the two counts
-//! 4096        the log (`log.rs`)
-//! 4096 + log  the tree, which is redb's
+//! head     4 KiB     the header: what this is, its version, the size of the log, the key of the tags, the wrapped data key
+//!          4 KiB     how far the log is known to reach
+//!          128 KiB   roots of the tree (`checked.rs`)
+//! log                (`log.rs`)
+//! head               header and roots once more
+//! tree               nodes of tags, and redb's pages (`checked.rs`)
 //! ```
 //!
-//! The header is written and synced before anything else is, so a file without one is new, or is
-//! not ours. It is written again once the tree is there: from then on a file without a tree was cut
-//! short. A file that begins with the tree is of the time before the log: it goes on without.
+//! Damage to one of the heads costs nothing: the other counts, and is written over it.
+//!
+//! A header is written and synced before anything else is, so a disk without one is new, or is not ours. It is
+//! written again once the tree is there: from then on a file without a tree was cut short.
+//!
+//! Formats before 3 had no tags (`early.rs`).
 
-use crate::medium::{Section, is_blank};
+use crate::checked::{Checked, ROOTS_BYTES, TagKey};
+use crate::early;
+use crate::log::Log;
+use crate::medium::{Base, Section, is_blank};
 use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};
 use crate::{Disk, Error};
 use redb::backends::FileBackend;
@@ -23,54 +31,96 @@ use std::sync::Arc;
 
 pub(crate) const FILE_NAME: &str = "larder.redb";
 const MARK: [u8; 8] = *b"larder\r\n";
-const TREE_MARK: [u8; 8] = *b"redb\x1a\n\xa9\r";
-const VERSION: u64 = 2;
-/// Up to where the parts begin.
-const HEAD_BYTES: u64 = 4096;
+const VERSION: u64 = 3;
+const HEADER_BYTES: u64 = 4096;
+const REACH_BYTES: u64 = 4096;
+const HEAD_BYTES: u64 = HEADER_BYTES + REACH_BYTES + ROOTS_BYTES;
 const LOG_BYTES_MAX: u64 = 1 << 40;
-const SLOTS: [u64; 2] = [512, 1024];
+/// How far the second head is looked for when the first does not tell where it is.
+const SEARCHED_BYTES_MAX: u64 = 1 << 30;
 
 /// The parts of a store's disk.
 pub(crate) struct Parts {
-    pub(crate) log: Option<Section>,
-    pub(crate) tree: Section,
+    /// Absent in memory.
+    pub(crate) log: Option<Log>,
+    pub(crate) tree: Base,
     /// The tree may be missing; [`finish`] says that it is there.
     pub(crate) is_new: bool,
 }
 
+/// What may be done with a disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A blank one becomes a store.
+    Create,
+    /// It must hold a store.
+    Open,
+    /// And stays as it is.
+    Read,
+}
+
 /// Finds the parts, and lays out a new disk.
-pub(crate) fn parts(disk: Arc<dyn Disk>, log_bytes: u64, key: Option<Key>) -> Result<Parts, Error> {
-    let mark = begin(&*disk)?;
-    if mark == TREE_MARK {
-        return match key {
-            None => Ok(Parts { log: None, tree: Section::from(disk, 0), is_new: false }),
-            Some(_) => Err(Error::NotSealed),
-        };
+pub(crate) fn parts(
+    disk: Arc<dyn Disk>,
+    log_bytes: u64,
+    key: Option<Key>,
+    purpose: Use,
+) -> Result<Parts, Error> {
+    let begun: [u8; 16] = begin(&*disk)?;
+    if let Some(version) = early_version(&begun) {
+        return Err(Error::Early { version });
     }
-    if mark != MARK {
-        exclusively(&*disk, || lay_out(&*disk, log_bytes.next_multiple_of(HEAD_BYTES), key))?;
-    }
-    let header = Header::read(&*disk)?;
-    let disk = match (header.sealed, key) {
-        (false, None) => disk,
-        (true, None) => return Err(Error::Sealed),
-        (false, Some(_)) => return Err(Error::NotSealed),
-        (true, Some(key)) => {
-            let data_key = Slot::newest(&*disk)?.open(key)?;
-            Arc::new(Sealed::new(disk, HEAD_BYTES, &data_key)) as Arc<dyn Disk>
+    let header = match Header::find(&*disk)? {
+        Some(header) => header,
+        None if purpose == Use::Create => {
+            exclusively(&*disk, || lay_out(&*disk, log_bytes.next_multiple_of(HEADER_BYTES), key))?
         }
+        None if disk.len()? == 0 => {
+            return Err(Error::Damaged { cause: "it is empty".to_owned() });
+        }
+        None if is_blank(&*disk, 0)? => {
+            return Err(Error::Damaged { cause: "nothing but zeros is left of it".to_owned() });
+        }
+        None if begun[..8] == MARK => {
+            return Err(Error::Damaged { cause: "its header cannot be read, nor the copy of it".to_owned() });
+        }
+        None => return Err(not_ours()),
     };
-    let tree = HEAD_BYTES + header.log_bytes;
-    if header.finished && disk.len()? <= tree {
+    if purpose != Use::Read {
+        header.heal(&*disk)?;
+    }
+    let tree = 2 * HEAD_BYTES + header.log_bytes;
+    if !header.finished && purpose != Use::Create {
+        return Err(Error::Damaged { cause: "it was never finished".to_owned() });
+    }
+    if header.finished && disk.len()? <= HEAD_BYTES {
         return Err(Error::Damaged { cause: "it was cut short".to_owned() });
     }
-    let log = Section::between(Arc::clone(&disk), HEAD_BYTES, tree);
-    Ok(Parts { log: Some(log), tree: Section::from(disk, tree), is_new: !header.finished })
+    let (disk, tag_key) = match (&header.wrapped, key) {
+        (None, None) => (disk, TagKey(header.salt)),
+        (Some(_), None) => return Err(Error::Sealed),
+        (None, Some(_)) => return Err(Error::NotSealed),
+        (Some(wrapped), Some(key)) => {
+            let data_key = DataKey::unwrap(wrapped, key).ok_or(Error::WrongKey)?;
+            let tag_key = TagKey(data_key.tag_key(header.salt));
+            (Arc::new(Sealed::new(disk, HEADER_BYTES, &data_key)) as Arc<dyn Disk>, tag_key)
+        }
+    };
+    let second_head = HEAD_BYTES + header.log_bytes;
+    let roots = [0, second_head].map(|head| head + HEADER_BYTES + REACH_BYTES);
+    let reach = Section::between(Arc::clone(&disk), HEADER_BYTES, HEADER_BYTES + REACH_BYTES);
+    let records = Section::between(Arc::clone(&disk), HEAD_BYTES, second_head);
+    let log = Log::new(records, reach, tag_key, !header.finished);
+    let checked = Checked::open(disk, roots, tree, tag_key, !header.finished)?;
+    Ok(Parts { log: Some(log), tree: Base::Checked(Box::new(checked)), is_new: !header.finished })
 }
 
 /// Notes that a new disk has a tree.
 pub(crate) fn finish(disk: &dyn Disk) -> Result<(), Error> {
-    Header { finished: true, ..Header::read(disk)? }.write(disk)
+    match Header::find(disk)? {
+        Some(header) => Header { finished: true, ..header }.write_both(disk),
+        None => Err(Error::Damaged { cause: "its header cannot be read".to_owned() }),
+    }
 }
 
 /// Puts the data key of the store in `dir`, which nobody may have open, under another master key.
@@ -78,22 +128,22 @@ pub fn rekey(dir: &Path, old: Key, new: Key) -> Result<(), Error> {
     let path = dir.join(FILE_NAME);
     let disk = FileBackend::new(OpenOptions::new().read(true).write(true).open(&path)?)?;
     let changed = exclusively(&disk, || {
-        if begin(&disk)? != MARK || !Header::read(&disk)?.sealed {
-            return Err(Error::NotSealed);
+        if let Some(version) = early_version(&begin(&disk)?) {
+            return Err(Error::Early { version });
         }
-        let slot = Slot::newest(&disk)?;
-        let wrapped = slot.open(old)?.wrap(new);
-        // The other place, so that one of them is whole whenever the power goes.
-        Slot { number: slot.number + 1, wrapped }.write(&disk)?;
-        // The old master key must not open what is left.
-        disk.write(slot.place(), &[0; Slot::BYTES])?;
-        Ok(disk.sync_data()?)
+        let header = Header::find(&disk)?.ok_or_else(not_ours)?;
+        let Some(wrapped) = header.wrapped else { return Err(Error::NotSealed) };
+        let data_key = DataKey::unwrap(&wrapped, old).ok_or(Error::WrongKey)?;
+        let number = header.number + 1;
+        // One after the other, so that one of them is whole whenever the power goes. When both are written, the old
+        // master key opens nothing.
+        Header { number, wrapped: Some(data_key.wrap(new)), ..header }.write_both(&disk)
     });
     changed.map_err(|error| error.at(&path))
 }
 
 /// How a disk begins; zeros where it is shorter.
-fn begin<const BYTES: usize>(disk: &dyn Disk) -> io::Result<[u8; BYTES]> {
+pub(crate) fn begin<const BYTES: usize>(disk: &dyn Disk) -> io::Result<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     let there = disk.len()?.min(BYTES as u64) as usize;
     if there > 0 {
@@ -102,8 +152,19 @@ fn begin<const BYTES: usize>(disk: &dyn Disk) -> io::Result<[u8; BYTES]> {
     Ok(bytes)
 }
 
+/// The format of a disk that begins so, if it is one before 3.
+pub(crate) fn early_version(begun: &[u8; 16]) -> Option<u64> {
+    let (mark, version) = begun.split_first_chunk::<8>()?;
+    let version = u64::from_le_bytes(*version.as_array()?);
+    match *mark {
+        early::TREE_MARK => Some(1),
+        MARK if version == early::VERSION => Some(version),
+        _ => None,
+    }
+}
+
 /// Does something while no other process has the disk.
-fn exclusively<T>(disk: &dyn Disk, action: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn exclusively<T>(disk: &dyn Disk, action: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let (start, end) = (Bound::Included(0), Bound::Unbounded);
     let locked = match disk.try_lock_range(start, end) {
         Ok(true) => true,
@@ -118,93 +179,121 @@ fn exclusively<T>(disk: &dyn Disk, action: impl FnOnce() -> Result<T, Error>) ->
     done
 }
 
-fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<(), Error> {
+fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<Header, Error> {
     // Another process may have come first.
-    if begin(disk)? == MARK {
-        return Ok(());
+    if let Some(header) = Header::find(disk)? {
+        return Ok(header);
     }
-    // A key may be there, from an attempt that was cut short.
-    if begin(disk)? != [0; SLOTS[0] as usize] || !is_blank(disk, HEAD_BYTES)? {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no mark of one").into());
+    if !is_blank(disk, 0)? {
+        return Err(not_ours());
     }
-    disk.set_len(HEAD_BYTES + log_bytes)?;
-    if let Some(key) = key {
-        Slot { number: 0, wrapped: DataKey::random()?.wrap(key) }.write(disk)?;
-    }
-    Header { log_bytes, sealed: key.is_some(), finished: false }.write(disk)
+    let mut salt = [0; 32];
+    getrandom::fill(&mut salt).map_err(|error| io::Error::other(error.to_string()))?;
+    let (words, _) = salt.as_chunks::<8>();
+    let salt = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
+    let wrapped = key.map(|key| Ok::<_, Error>(DataKey::random()?.wrap(key))).transpose()?;
+    let header = Header { log_bytes, finished: false, salt, number: 0, wrapped };
+    disk.set_len(2 * HEAD_BYTES + log_bytes)?;
+    header.write_both(disk)?;
+    Ok(header)
 }
 
+fn not_ours() -> Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it has no mark of one").into()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Header {
     log_bytes: u64,
-    sealed: bool,
     /// The tree was made.
     finished: bool,
+    /// Makes the tags of this store unlike those of any other.
+    salt: [u64; 4],
+    /// How many master keys came before the one that wraps the data key.
+    number: u64,
+    wrapped: Option<[u8; WRAPPED_BYTES]>,
 }
 
 impl Header {
-    const BYTES: usize = 44;
+    const BYTES: usize = 8 + 9 * 8 + WRAPPED_BYTES + 4;
 
-    fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
-        let words = [VERSION, self.log_bytes, u64::from(self.sealed), u64::from(self.finished)];
-        let words = words.map(u64::to_le_bytes);
-        disk.write(0, &summed([&MARK[..], &words.concat()].concat()))?;
-        Ok(disk.sync_data()?)
+    /// The newer of the two that can be read.
+    fn find(disk: &dyn Disk) -> Result<Option<Self>, Error> {
+        let first = Self::read(disk, 0)?;
+        let second = match &first {
+            Some(first) => Self::read(disk, HEAD_BYTES + first.log_bytes)?,
+            None => Self::search(disk)?,
+        };
+        let newest = [first, second].into_iter().flatten();
+        Ok(newest.max_by_key(|header| (header.number, header.finished)))
     }
 
-    fn read(disk: &dyn Disk) -> Result<Self, Error> {
+    /// The second header, wherever it is.
+    fn search(disk: &dyn Disk) -> Result<Option<Self>, Error> {
+        let end = disk.len()?.min(SEARCHED_BYTES_MAX);
+        for place in (HEAD_BYTES..end).step_by(HEADER_BYTES as usize) {
+            if let Some(header) = Self::read(disk, place)?
+                && place == HEAD_BYTES + header.log_bytes
+            {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Absent if it is not what was written.
+    fn read(disk: &dyn Disk, place: u64) -> Result<Option<Self>, Error> {
         let mut bytes = [0; Self::BYTES];
-        disk.read(0, &mut bytes)?;
-        let damaged = |what: &str| Error::Damaged { cause: format!("its header {what}") };
-        let fields = unsummed(&bytes).ok_or_else(|| damaged("does not match its checksum"))?;
-        let (words, _) = fields.as_chunks::<8>();
-        let [_, version, log_bytes, sealed, finished] = [0, 1, 2, 3, 4].map(|n| u64::from_le_bytes(words[n]));
+        if place + Self::BYTES as u64 > disk.len()? {
+            return Ok(None);
+        }
+        // One of the two is enough.
+        if disk.read(place, &mut bytes).is_err() || bytes[..8] != MARK {
+            return Ok(None);
+        }
+        let Some(fields) = unsummed(&bytes) else { return Ok(None) };
+        let (words, wrapped) = fields[8..].split_at(9 * 8);
+        let (words, _) = words.as_chunks::<8>();
+        let word = |n: usize| u64::from_le_bytes(words[n]);
+        let (version, log_bytes, sealed, finished, number) = (word(0), word(1), word(2), word(3), word(4));
         if version > VERSION {
             return Err(Error::Newer { found: version, known: VERSION });
         }
-        if log_bytes > LOG_BYTES_MAX || !log_bytes.is_multiple_of(HEAD_BYTES) {
-            return Err(damaged(&format!("gives the log {log_bytes} bytes")));
+        if log_bytes > LOG_BYTES_MAX || !log_bytes.is_multiple_of(HEADER_BYTES) {
+            return Ok(None);
         }
-        Ok(Self { log_bytes, sealed: sealed == 1, finished: finished == 1 })
-    }
-}
-
-/// A wrapped data key, and how many came before it.
-struct Slot {
-    number: u64,
-    wrapped: [u8; WRAPPED_BYTES],
-}
-
-impl Slot {
-    const BYTES: usize = 8 + WRAPPED_BYTES + 4;
-
-    fn place(&self) -> u64 {
-        SLOTS[(self.number % 2) as usize]
+        let salt = [word(5), word(6), word(7), word(8)];
+        let wrapped = if sealed == 1 { wrapped.as_array().copied() } else { None };
+        Ok(Some(Self { log_bytes, finished: finished == 1, salt, number, wrapped }))
     }
 
-    fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
-        disk.write(self.place(), &summed([&self.number.to_le_bytes()[..], &self.wrapped].concat()))?;
+    fn write(&self, disk: &dyn Disk, place: u64) -> Result<(), Error> {
+        let Self { log_bytes, finished, salt, number, wrapped } = self;
+        let sealed = u64::from(wrapped.is_some());
+        let words =
+            [VERSION, *log_bytes, sealed, u64::from(*finished), *number, salt[0], salt[1], salt[2], salt[3]];
+        let words = words.map(u64::to_le_bytes).concat();
+        let wrapped = wrapped.unwrap_or([0; WRAPPED_BYTES]);
+        disk.write(place, &summed([&MARK[..], &words, &wrapped].concat()))?;
         Ok(disk.sync_data()?)
     }
 
-    fn newest(disk: &dyn Disk) -> Result<Self, Error> {
-        let mut newest: Option<Self> = None;
-        for place in SLOTS {
-            let mut bytes = [0; Self::BYTES];
-            disk.read(place, &mut bytes)?;
-            let Some((number, wrapped)) = unsummed(&bytes).and_then(<[u8]>::split_first_chunk) else {
-                continue;
-            };
-            let Some(wrapped) = wrapped.as_array() else { continue };
-            let slot = Self { number: u64::from_le_bytes(*number), wrapped: *wrapped };
-            if newest.as_ref().is_none_or(|newest| newest.number < slot.number) {
-                newest = Some(slot);
-            }
-        }
-        newest.ok_or_else(|| Error::Damaged { cause: "its data key cannot be read".to_owned() })
+    fn write_both(&self, disk: &dyn Disk) -> Result<(), Error> {
+        self.places().into_iter().try_for_each(|place| self.write(disk, place))
     }
 
-    fn open(&self, key: Key) -> Result<DataKey, Error> {
-        DataKey::unwrap(&self.wrapped, key).ok_or(Error::WrongKey)
+    fn places(&self) -> [u64; 2] {
+        [0, HEAD_BYTES + self.log_bytes]
+    }
+
+    /// Writes it where something else is.
+    fn heal(&self, disk: &dyn Disk) -> Result<(), Error> {
+        for place in self.places() {
+            if Self::read(disk, place)?.as_ref() != Some(self) {
+                self.write(disk, place)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -216,7 +305,7 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Bytes without their checksum, if it is right.
-fn unsummed(bytes: &[u8]) -> Option<&[u8]> {
+pub(crate) fn unsummed(bytes: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = bytes.split_last_chunk::<4>()?;
     (!crc32fast::hash(bytes) == u32::from_le_bytes(*sum)).then_some(bytes)
 }

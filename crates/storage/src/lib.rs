@@ -25,8 +25,10 @@
 //! ```
 
 mod batch;
+mod checked;
 mod checksum;
 mod commit;
+mod early;
 mod error;
 pub mod faulty;
 mod feed;

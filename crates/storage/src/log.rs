@@ -11,16 +11,20 @@
 //!
 //! A record that was cut short by a crash ends the log, because nothing after it was acknowledged. Each
 //! record tells how many before it were on disk: if one of those cannot be read, the log is damaged, and
-//! that is an error rather than its end.
+//! that is an error rather than its end. After the last record, when nobody writes for a moment, a mark elsewhere
+//! tells the same.
+//!
+//! Records are checked by a keyed hash over what they say and where they are.
 
 use crate::batch::Changed;
+use crate::checked::TagKey;
 use crate::medium::Section;
 use crate::{Disk, Error, Position};
 use std::io;
 
 /// A record begins on a sector of its own: writing it touches none that is already safe.
 const SECTOR_BYTES: usize = 512;
-const HEADER_BYTES: usize = 36;
+const HEADER_BYTES: usize = 40;
 /// How far ahead of its end the log is filled with zeros: overwriting is faster than growing.
 const FILL_BYTES: u64 = 256 << 10;
 /// What is read at once when the log is searched.
@@ -28,12 +32,17 @@ const SEARCHED_BYTES: usize = 256 << 10;
 /// Memory that is kept for the next record.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 const ABSENT: u32 = u32::MAX;
-/// Stands where the length of the first key would, before the position; no key is that long.
-const POSITION: [u8; 4] = u32::MAX.to_le_bytes();
+/// What the hash of a record is of, and that of the mark, beside their places.
+const RECORD: u64 = 5;
+const MARK: u64 = 6;
+const MARK_BYTES: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Log {
     disk: Section,
+    /// Where the mark is.
+    reach: Section,
+    key: TagKey,
     epoch: u64,
     /// Records of this epoch.
     count: u64,
@@ -47,13 +56,18 @@ pub(crate) struct Log {
     full: bool,
     /// There is nothing to find.
     blank: bool,
+    /// How many records the mark tells of.
+    marked: u64,
     record: Vec<u8>,
 }
 
 impl Log {
-    pub(crate) fn new(disk: Section) -> Self {
+    /// `blank` if it is known that nothing was ever written to it.
+    pub(crate) fn new(disk: Section, reach: Section, key: TagKey, blank: bool) -> Self {
         Self {
             disk,
+            reach,
+            key,
             epoch: 0,
             count: 0,
             end: 0,
@@ -61,14 +75,10 @@ impl Log {
             synced_end: 0,
             filled: 0,
             full: false,
-            blank: false,
+            blank,
+            marked: 0,
             record: Vec::new(),
         }
-    }
-
-    /// A log of which it is known that nothing was ever written to it.
-    pub(crate) fn blank(disk: Section) -> Self {
-        Self { blank: true, ..Self::new(disk) }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -89,6 +99,7 @@ impl Log {
         self.epoch = epoch;
         (self.count, self.end) = (0, 0);
         (self.synced_count, self.synced_end) = (0, 0);
+        self.marked = 0;
         self.full = false;
     }
 
@@ -97,7 +108,6 @@ impl Log {
         self.record.clear();
         self.record.shrink_to(BUFFER_KEPT_BYTES);
         self.record.resize(HEADER_BYTES, 0);
-        self.record.extend_from_slice(&POSITION);
         self.record.extend_from_slice(&position.to_bytes());
         for (key, value) in changes {
             self.record.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -120,12 +130,10 @@ impl Log {
 
     fn try_append(&mut self) -> io::Result<()> {
         let payload = self.record.len() - HEADER_BYTES;
-        self.record[4..12].copy_from_slice(&(payload as u64).to_le_bytes());
-        self.record[12..20].copy_from_slice(&self.epoch.to_le_bytes());
-        self.record[20..28].copy_from_slice(&self.count.to_le_bytes());
-        self.record[28..36].copy_from_slice(&self.synced_count.to_le_bytes());
-        let sum = crc32fast::hash(&self.record[4..]);
-        self.record[..4].copy_from_slice(&sum.to_le_bytes());
+        let words = [payload as u64, self.epoch, self.count, self.synced_count].map(u64::to_le_bytes);
+        self.record[8..HEADER_BYTES].copy_from_slice(words.as_flattened());
+        let sum = self.key.sum([RECORD, self.end], &self.record[8..]);
+        self.record[..8].copy_from_slice(&sum.to_le_bytes());
         self.record.resize(padded(self.record.len()), 0);
 
         let end = self.end + self.record.len() as u64;
@@ -144,6 +152,44 @@ impl Log {
         self.disk.sync_data().inspect_err(|_| self.distrust())?;
         (self.synced_count, self.synced_end) = (self.count, self.end);
         Ok(())
+    }
+
+    /// Whether the mark does not tell of the last record.
+    pub(crate) fn wants_mark(&self) -> bool {
+        self.synced_count > self.marked
+    }
+
+    /// Tells, apart from the records, how many of them are on disk. It need not be synced: it says nothing that is not so.
+    pub(crate) fn mark(&mut self) {
+        let words = [self.epoch, self.synced_count].map(u64::to_le_bytes).concat();
+        let sum = self.key.sum([MARK, 0], &words);
+        let mut sector = [&words[..], &sum.to_le_bytes()].concat();
+        sector.resize(SECTOR_BYTES, 0);
+        // If it fails, the last record is as safe as it was.
+        let _ = self.reach.write(0, &sector);
+        self.marked = self.synced_count;
+    }
+
+    /// How many records of this epoch were once on disk, as far as the mark knows.
+    fn marked(&self) -> u64 {
+        let mut bytes = [0; MARK_BYTES];
+        if self.reach.read(0, &mut bytes).is_err() {
+            return 0;
+        }
+        let (words, _) = bytes.as_chunks::<8>();
+        let [epoch, count, sum] = [0, 1, 2].map(|n| u64::from_le_bytes(words[n]));
+        let whole = self.key.sum([MARK, 0], &bytes[..16]) == sum;
+        if whole && epoch == self.epoch { count } else { 0 }
+    }
+
+    /// Makes void what the last sync did not cover, as far as the disk lets it: the answer is whether that is certain.
+    pub(crate) fn void(&mut self) -> bool {
+        let end = self.synced_end;
+        self.distrust();
+        if end + SECTOR_BYTES as u64 > self.disk.bytes() {
+            return true;
+        }
+        self.disk.write(end, &[0; SECTOR_BYTES]).and_then(|()| self.disk.sync_data()).is_ok()
     }
 
     /// Forgets what may not be on disk. Bytes of it may be there all the same, until the next epoch.
@@ -169,7 +215,7 @@ impl Log {
             self.count += 1;
             self.end += header.record_bytes();
         }
-        if self.goes_on()? {
+        if self.goes_on()? || self.marked() > self.count {
             return Err(damaged(&format!("cannot be read from its record {} on", self.count)));
         }
         (self.synced_count, self.synced_end) = (self.count, self.end);
@@ -206,8 +252,7 @@ impl Log {
         self.full = true;
     }
 
-    /// Gives out what the records say, oldest first, and the position of the last; records of an earlier Larder have
-    /// none.
+    /// Gives out what the records say, oldest first, and the position of the last.
     pub(crate) fn replay(
         &self,
         mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
@@ -224,12 +269,11 @@ impl Log {
                 return Err(Error::Damaged { cause: format!("its log has no record {number}") });
             };
             at += padded(record.len()) as u64;
-            let (position, mut rest) = take_position(&record[HEADER_BYTES..]);
-            last = position.or(last);
+            let senseless = || Error::Damaged { cause: "a record of its log makes no sense".to_owned() };
+            let (position, mut rest) = record[HEADER_BYTES..].split_first_chunk().ok_or_else(senseless)?;
+            last = Some(Position::from_bytes(position));
             while !rest.is_empty() {
-                let (key, value) = take_entry(&mut rest).ok_or_else(|| Error::Damaged {
-                    cause: "a record of its log makes no sense".to_owned(),
-                })?;
+                let (key, value) = take_entry(&mut rest).ok_or_else(senseless)?;
                 apply(key, value)?;
             }
         }
@@ -258,12 +302,12 @@ impl Log {
         }
         let mut record = vec![0; HEADER_BYTES + header.payload_bytes as usize];
         self.disk.read(at, &mut record)?;
-        Ok(Some(record).filter(|record| crc32fast::hash(&record[4..]) == header.sum))
+        Ok(Some(record).filter(|record| self.key.sum([RECORD, at], &record[8..]) == header.sum))
     }
 }
 
 struct Header {
-    sum: u32,
+    sum: u64,
     payload_bytes: u64,
     epoch: u64,
     number: u64,
@@ -272,16 +316,9 @@ struct Header {
 
 impl Header {
     fn read(bytes: &[u8; HEADER_BYTES]) -> Self {
-        let (sum, words) = bytes.split_first_chunk::<4>().expect("a header is longer than its sum");
-        let (words, _) = words.as_chunks::<8>();
+        let (words, _) = bytes.as_chunks::<8>();
         let word = |n: usize| u64::from_le_bytes(words[n]);
-        Self {
-            sum: u32::from_le_bytes(*sum),
-            payload_bytes: word(0),
-            epoch: word(1),
-            number: word(2),
-            synced_count: word(3),
-        }
+        Self { sum: word(0), payload_bytes: word(1), epoch: word(2), number: word(3), synced_count: word(4) }
     }
 
     fn record_bytes(&self) -> u64 {
@@ -293,14 +330,7 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(SECTOR_BYTES)
 }
 
-fn take_position(payload: &[u8]) -> (Option<Position>, &[u8]) {
-    match payload.strip_prefix(&POSITION).and_then(<[u8]>::split_first_chunk) {
-        Some((position, rest)) => (Some(Position::from_bytes(position)), rest),
-        None => (None, payload),
-    }
-}
-
-fn take_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+pub(crate) fn take_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let (lengths, after) = rest.split_first_chunk::<8>()?;
     let key_bytes = u32::from_le_bytes(*lengths.first_chunk()?) as usize;
     let value_bytes = u32::from_le_bytes(*lengths.last_chunk()?);

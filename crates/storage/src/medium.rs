@@ -1,113 +1,185 @@
 //! The disk under redb, with a way back from its errors.
 //!
-//! redb gives up after the first failed write: every later operation on that `Database` fails, reads
-//! included, until it is opened anew, and opening writes. So a full disk would take reads down. A
-//! `Medium` outlives the `Database`s opened on it and lets a fresh one open although nothing can be
-//! written: its writes go to a journal in memory, reads see disk and journal together. When the disk
-//! works again the journal is replayed in order, syncs included, and the disk has then seen exactly
-//! what redb did.
+//! redb gives up after the first failed operation: every later one on that `Database` fails, reads included,
+//! until it is opened anew, and opening writes. So a full disk would take reads down. A `Medium` outlives the
+//! `Database`s opened on it. After a failure it goes back to the last state that is certainly on disk, and lets a fresh
+//! `Database` open there although nothing can be written: writes are held in memory, in layers that end where redb
+//! asked for a sync, and reads see disk and layers together. When the disk works again, the layers are written
+//! one after the other.
 //!
-//! A failed sync leaves it open which of the earlier writes are on disk, and the system may not try
-//! them again. The journal therefore starts with everything written since the last good sync.
+//! A store that is only read is opened the same way, and its layers are never written.
 //!
 //! Each `Database` gets a `Lease`. Taking the next one revokes it: a revoked lease can do nothing,
 //! so an abandoned `Database`, which writes when dropped, cannot harm its successor. The file's lock
 //! stays held in between.
 
 use crate::Disk;
+use crate::checked::{Checked, PAGE_BYTES};
 use parking_lot::Mutex;
 use redb::BackendError;
+use std::collections::HashMap;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// What lies below.
+#[derive(Debug)]
+pub(crate) enum Base {
+    Checked(Box<Checked>),
+    /// Memory, which does not fail, or a file of an earlier format, which is only read.
+    Plain(Section),
+}
+
+impl Base {
+    fn disk(&self) -> &dyn Disk {
+        match self {
+            Self::Checked(checked) => &**checked.disk(),
+            Self::Plain(section) => section,
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::Checked(checked) => Ok(checked.len()),
+            Self::Plain(section) => section.len(),
+        }
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::Checked(checked) => checked.read(offset, out),
+            Self::Plain(section) => section.read(offset, out),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Checked(checked) => checked.write(offset, data),
+            Self::Plain(section) => section.write(offset, data),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        match self {
+            Self::Checked(checked) => checked.set_len(len),
+            Self::Plain(section) => section.set_len(len),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self {
+            Self::Checked(checked) => checked.sync(),
+            Self::Plain(section) => section.sync_data(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Medium {
-    disk: Section,
+    base: Base,
     /// The lease in force.
     lease: AtomicU64,
-    journaling: AtomicBool,
+    /// Writes are held in memory.
+    holding: AtomicBool,
+    /// Nothing is ever written.
+    read_only: bool,
     /// The lease in force could not read.
     read_failed: AtomicBool,
-    examined: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where bytes were written since the last good sync.
-    unsynced: Vec<(u64, usize)>,
-    journal: Vec<Step>,
-    journal_len: u64,
+    /// What is held, oldest first; each is to be synced before the next is written.
+    layers: Vec<Layer>,
     locks: Vec<(Bound<u64>, Bound<u64>)>,
 }
 
-#[derive(Debug)]
-enum Step {
-    Write { offset: u64, data: Vec<u8> },
-    SetLen(u64),
-    Sync,
+/// What redb wrote between two syncs.
+#[derive(Clone, Debug, Default)]
+struct Layer {
+    len: u64,
+    /// Parts of the first page.
+    head: Vec<(u64, Vec<u8>)>,
+    pages: HashMap<u64, Box<[u8]>>,
+}
+
+impl Layer {
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        self.len = self.len.max(offset + data.len() as u64);
+        if offset < PAGE_BYTES as u64 {
+            self.head.push((offset, data.to_vec()));
+            return;
+        }
+        for (page, bytes) in (offset / PAGE_BYTES as u64..).zip(data.chunks(PAGE_BYTES)) {
+            self.pages.insert(page, bytes.into());
+        }
+    }
 }
 
 impl Medium {
-    pub(crate) fn new(disk: Section) -> Arc<Self> {
+    pub(crate) fn new(base: Base) -> Arc<Self> {
         Arc::new(Self {
-            disk,
+            base,
             lease: AtomicU64::new(0),
-            journaling: AtomicBool::new(false),
+            holding: AtomicBool::new(false),
+            read_only: false,
             read_failed: AtomicBool::new(false),
-            examined: AtomicBool::new(false),
             state: Mutex::default(),
         })
     }
 
-    /// For a first `Database`: writes go to the disk.
+    /// For a store that is only read.
+    pub(crate) fn read_only(base: Base) -> io::Result<Arc<Self>> {
+        let layer = Layer { len: base.len()?, ..Layer::default() };
+        Ok(Arc::new(Self {
+            base,
+            lease: AtomicU64::new(0),
+            holding: AtomicBool::new(true),
+            read_only: true,
+            read_failed: AtomicBool::new(false),
+            state: Mutex::new(State { layers: vec![layer], locks: Vec::new() }),
+        }))
+    }
+
+    /// For a first `Database`.
     pub(crate) fn lease(self: &Arc<Self>) -> Lease {
         Lease { medium: Arc::clone(self), number: self.lease.load(Ordering::Acquire) }
     }
 
-    /// For the `Database` after one that failed: revokes its lease, and keeps writes in the journal
-    /// until `restore`.
-    pub(crate) fn lease_after_failure(self: &Arc<Self>) -> io::Result<Lease> {
+    /// For the `Database` after one that failed: revokes its lease, goes back to what is certainly on disk, and holds
+    /// writes until `restore`. Also says whether what the other one wrote since then is certainly void.
+    pub(crate) fn lease_after_failure(self: &Arc<Self>) -> (io::Result<Lease>, bool) {
         let mut state = self.state.lock();
         self.lease.fetch_add(1, Ordering::AcqRel);
-        let disk_len = self.disk.len()?;
-        let mut journal = Vec::with_capacity(state.unsynced.len());
-        for &(offset, length) in &state.unsynced {
-            let length = disk_len.saturating_sub(offset).min(length as u64) as usize;
-            if length == 0 {
-                continue;
-            }
-            let mut data = vec![0; length];
-            self.disk.read(offset, &mut data)?;
-            journal.push(Step::Write { offset, data });
-        }
-        state.journal = journal;
-        state.journal_len = disk_len;
-        self.journaling.store(true, Ordering::Release);
-        self.read_failed.store(false, Ordering::Release);
-        drop(state);
-        Ok(self.lease())
-    }
-
-    /// Empties a disk on which redb's first open was cut short.
-    ///
-    /// redb marks a file as its own last of all, and later refuses one without the mark. Such a file
-    /// has no page in it yet, only a header, so nothing can be lost.
-    fn discard_unfinished(&self) -> io::Result<()> {
-        const MARK_BYTES: u64 = 9;
-        const HEADER_BYTES: u64 = 512;
-        let len = self.disk.len()?;
-        let mut mark = vec![0; MARK_BYTES.min(len) as usize];
-        self.disk.read(0, &mut mark)?;
-        let unmarked = mark.iter().all(|byte| *byte == 0);
-        if len > 0 && unmarked && is_blank(&self.disk, HEADER_BYTES)? { self.disk.set_len(0) } else { Ok(()) }
+        let voided = match &self.base {
+            Base::Checked(checked) if !self.read_only => checked.roll_back(),
+            Base::Checked(_) | Base::Plain(_) => true,
+        };
+        let lease = self.base.len().map(|len| {
+            state.layers = vec![Layer { len, ..Layer::default() }];
+            self.holding.store(true, Ordering::Release);
+            self.read_failed.store(false, Ordering::Release);
+            self.lease()
+        });
+        (lease, voided)
     }
 
     /// The size of all of it, the log included.
     pub(crate) fn bytes(&self) -> io::Result<u64> {
-        self.disk.disk.len()
+        match &self.base {
+            Base::Checked(checked) => checked.disk_bytes(),
+            Base::Plain(section) => section.disk.len(),
+        }
+    }
+
+    /// Pages found damaged since it was opened.
+    pub(crate) fn damaged_pages(&self) -> u64 {
+        match &self.base {
+            Base::Checked(checked) => checked.damaged_pages(),
+            Base::Plain(_) => 0,
+        }
     }
 
     /// Lets the `Database` that holds the lease write no more.
@@ -116,8 +188,9 @@ impl Medium {
         self.lease.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn is_journaling(&self) -> bool {
-        self.journaling.load(Ordering::Acquire)
+    /// What can be read may be in memory only.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.holding.load(Ordering::Acquire)
     }
 
     pub(crate) fn mark_unreadable(&self) {
@@ -128,30 +201,28 @@ impl Medium {
         self.read_failed.load(Ordering::Relaxed)
     }
 
-    /// Brings the disk to the state of the journal. After an error it can be called again.
+    /// Writes what is held. After an error it can be called again.
     pub(crate) fn restore(&self) -> io::Result<()> {
-        if !self.journaling.load(Ordering::Acquire) {
+        if !self.is_holding() {
             return Ok(());
         }
-        let state = &mut *self.state.lock();
-        state.journal.push(Step::Sync);
-        while let Some(sync) = state.journal.iter().position(|step| matches!(step, Step::Sync)) {
-            for step in &state.journal[..sync] {
-                match step {
-                    Step::Write { offset, data } => {
-                        state.unsynced.push((*offset, data.len()));
-                        self.disk.write(*offset, data)?;
-                    }
-                    Step::SetLen(len) => self.disk.set_len(*len)?,
-                    Step::Sync => {}
-                }
-            }
-            self.disk.sync_data()?;
-            state.unsynced.clear();
-            // Only what is synced is forgotten, so that a repeated attempt starts from there.
-            state.journal.drain(..=sync);
+        if self.read_only {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
-        self.journaling.store(false, Ordering::Release);
+        let state = &mut *self.state.lock();
+        while let Some(layer) = state.layers.first() {
+            self.base.set_len(layer.len)?;
+            for (offset, data) in &layer.head {
+                self.base.write(*offset, data)?;
+            }
+            for (page, bytes) in &layer.pages {
+                self.base.write(page * PAGE_BYTES as u64, bytes)?;
+            }
+            self.base.sync()?;
+            // Only what is synced is forgotten, so that a repeated attempt starts from there.
+            state.layers.remove(0);
+        }
+        self.holding.store(false, Ordering::Release);
         Ok(())
     }
 }
@@ -171,27 +242,20 @@ impl Lease {
             Err(io::Error::other("the store was reopened after a disk error"))
         }
     }
-
-    fn journaling(&self) -> bool {
-        self.medium.journaling.load(Ordering::Acquire)
-    }
 }
 
 impl Disk for Lease {
     fn len(&self) -> io::Result<u64> {
         self.check()?;
-        // redb asks for the length first of all once it has the lock.
-        if !self.medium.examined.swap(true, Ordering::AcqRel) {
-            self.medium.discard_unfinished()?;
-        }
-        if self.journaling() { Ok(self.medium.state.lock().journal_len) } else { self.medium.disk.len() }
+        let held = self.medium.state.lock().layers.last().map(|layer| layer.len);
+        held.map_or_else(|| self.medium.base.len(), Ok)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let read = if self.journaling() {
-            read_through(&self.medium.disk, &self.medium.state.lock(), offset, out)
+        let read = if self.medium.is_holding() {
+            read_through(&self.medium.base, &self.medium.state.lock().layers, offset, out)
         } else {
-            self.medium.disk.read(offset, out)
+            self.medium.base.read(offset, out)
         };
         // After the read: a successor may have been writing meanwhile.
         self.check()?;
@@ -201,40 +265,39 @@ impl Disk for Lease {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.medium.state.lock();
         self.check()?;
-        if self.journaling() {
-            state.journal.push(Step::SetLen(len));
-            state.journal_len = len;
-            return Ok(());
+        match state.layers.last_mut() {
+            Some(layer) => {
+                layer.len = len;
+                layer.pages.retain(|page, _| page * (PAGE_BYTES as u64) < len);
+                Ok(())
+            }
+            None => self.medium.base.set_len(len),
         }
-        self.medium.disk.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let covered = {
+        {
             let mut state = self.medium.state.lock();
             self.check()?;
-            if self.journaling() {
-                state.journal.push(Step::Sync);
+            if let Some(layer) = state.layers.last() {
+                let next = Layer { len: layer.len, ..Layer::default() };
+                state.layers.push(next);
                 return Ok(());
             }
-            std::mem::take(&mut state.unsynced)
-        };
-        let synced = self.medium.disk.sync_data();
-        if synced.is_err() {
-            self.medium.state.lock().unsynced.splice(0..0, covered);
         }
-        synced
+        self.medium.base.sync()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.medium.state.lock();
         self.check()?;
-        if self.journaling() {
-            state.journal.push(Step::Write { offset, data: data.to_vec() });
-            return Ok(());
+        match state.layers.last_mut() {
+            Some(layer) => {
+                layer.write(offset, data);
+                Ok(())
+            }
+            None => self.medium.base.write(offset, data),
         }
-        state.unsynced.push((offset, data.len()));
-        self.medium.disk.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {
@@ -242,23 +305,28 @@ impl Disk for Lease {
             return Ok(());
         }
         self.medium.state.lock().locks.clear();
-        self.medium.disk.close()
+        self.medium.base.disk().close()
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.locked(start, end, || self.medium.disk.try_lock_range(start, end))
+        if self.medium.read_only {
+            // A file that is only read cannot be locked against other readers, and need not be.
+            return self.try_lock_shared_range(start, end);
+        }
+        self.locked(start, end, || self.medium.base.disk().try_lock_range(start, end))
     }
 
     fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.locked(start, end, || self.medium.disk.try_lock_shared_range(start, end))
+        self.locked(start, end, || self.medium.base.disk().try_lock_shared_range(start, end))
     }
 
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.locked(start, end, || self.medium.disk.lock_range(start, end).map(|()| true)).map(drop)
+        self.locked(start, end, || self.medium.base.disk().lock_range(start, end).map(|()| true)).map(drop)
     }
 
     fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.locked(start, end, || self.medium.disk.lock_shared_range(start, end).map(|()| true)).map(drop)
+        self.locked(start, end, || self.medium.base.disk().lock_shared_range(start, end).map(|()| true))
+            .map(drop)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
@@ -267,11 +335,11 @@ impl Disk for Lease {
             return Ok(());
         }
         state.locks.retain(|held| *held != (start, end));
-        self.medium.disk.unlock_range(start, end)
+        self.medium.base.disk().unlock_range(start, end)
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.medium.disk.query_lock_range(start, end)
+        self.medium.base.disk().query_lock_range(start, end)
     }
 }
 
@@ -393,27 +461,36 @@ impl Disk for Section {
     forward_locks!();
 }
 
-/// Reads what the disk would hold if the journal were replayed.
-fn read_through(disk: &dyn Disk, state: &State, offset: u64, out: &mut [u8]) -> io::Result<()> {
+/// Reads what the base would hold if the layers were written.
+fn read_through(base: &Base, layers: &[Layer], offset: u64, out: &mut [u8]) -> io::Result<()> {
     let end = offset + out.len() as u64;
-    if end > state.journal_len {
+    if layers.last().is_some_and(|layer| end > layer.len) {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "read past the end of the disk"));
     }
-    let on_disk = disk.len()?.saturating_sub(offset).min(out.len() as u64) as usize;
-    let (present, absent) = out.split_at_mut(on_disk);
-    if !present.is_empty() {
-        disk.read(offset, present)?;
+    if offset < PAGE_BYTES as u64 {
+        if end <= base.len()? {
+            base.read(offset, out)?;
+        }
+        for (at, data) in layers.iter().flat_map(|layer| &layer.head) {
+            overlay(offset, out, *at, data);
+        }
+        return Ok(());
     }
-    absent.fill(0);
-    for step in &state.journal {
-        match step {
-            Step::Write { offset: at, data } => overlay(offset, out, *at, data),
-            // What lies past a shorter end is zeros if the disk grows again.
-            Step::SetLen(len) => {
-                let kept = len.saturating_sub(offset).min(out.len() as u64) as usize;
-                out[kept..].fill(0);
-            }
-            Step::Sync => {}
+    let first = offset / PAGE_BYTES as u64;
+    let held = |page: u64| layers.iter().rev().find_map(|layer| layer.pages.get(&page));
+    // redb reads what it wrote as one, so the pages of one read are all held, or none is.
+    if held(first).is_none() {
+        return if end <= base.len()? {
+            base.read(offset, out)
+        } else {
+            out.fill(0);
+            Ok(())
+        };
+    }
+    for (page, out) in (first..).zip(out.chunks_mut(PAGE_BYTES)) {
+        match held(page) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => out.fill(0),
         }
     }
     Ok(())

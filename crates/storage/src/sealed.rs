@@ -2,7 +2,7 @@
 //!
 //! AES-256 in XTS mode, by sectors of 512 bytes, which is what disks write whole: it keeps sizes and places, so
 //! what a power loss can do to the file is the same with it as without. XTS hides and does not prove: that a byte
-//! was changed is noticed by the checksums of the values and of the log's records.
+//! was changed is noticed by the tags of pages and of the log's records, whose key comes from the data key.
 //!
 //! The data key is made once, at random. The file's header holds it wrapped (RFC 3394) by the master key, so a new
 //! master key needs one sector written, not the store.
@@ -14,6 +14,7 @@ use crate::{Disk, Error};
 use aes::Aes256;
 use aes::cipher::KeyInit;
 use aes_kw::KwAes256;
+use highway::{HighwayHash, HighwayHasher};
 use redb::BackendError;
 use std::fmt;
 use std::io;
@@ -52,9 +53,15 @@ impl Key {
         }
     }
 
-    /// The key in a file, as 64 hexadecimal digits.
+    /// The key in a file, as 64 hexadecimal digits. A file that others may read or write is refused.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let no_key = |cause: String| Error::NoKey { place: path.display().to_string(), cause };
+        #[cfg(unix)]
+        if let Ok(file) = std::fs::metadata(path)
+            && std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o077 != 0
+        {
+            return Err(Error::OpenKey { path: path.to_owned() });
+        }
         let text = std::fs::read_to_string(path).map_err(|error| no_key(error.to_string()))?;
         Self::from_hex(&text).ok_or_else(|| no_key(NOT_A_KEY.to_owned()))
     }
@@ -93,6 +100,13 @@ impl DataKey {
         let mut wrapped = [0; WRAPPED_BYTES];
         KwAes256::new(&master.0.into()).wrap_key(&self.0, &mut wrapped).expect("the lengths are right");
         wrapped
+    }
+
+    /// A key for tags, which is of no use to who would know the data key.
+    pub(crate) fn tag_key(&self, salt: [u64; 4]) -> [u64; 4] {
+        let mut hasher = HighwayHasher::new(highway::Key(salt));
+        hasher.append(&self.0);
+        hasher.finalize256()
     }
 
     /// Absent if the master key is another.

@@ -1,15 +1,16 @@
 //! The store's handle: opening, reading, submitting, closing.
 
 use crate::commit::{Activity, Committer, Generation, Shared, Ticket};
-use crate::file::{self, FILE_NAME, Parts};
-use crate::log::Log;
-use crate::medium::{Medium, Section};
+use crate::early;
+use crate::file::{self, FILE_NAME, Parts, Use};
+use crate::medium::{Base, Medium, Section};
 use crate::snapshot::{self, Bytes, Snapshot};
 use crate::{Batch, Disk, Error, Feed, Key};
 use arc_swap::Guard;
 use parking_lot::Mutex;
 use redb::backends::{FileBackend, InMemoryBackend};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -41,6 +42,11 @@ pub enum Durability {
     Relaxed,
 }
 
+/// What a new store is called until it is whole.
+const UNFINISHED_NAME: &str = "larder.redb.new";
+/// Times that opening begins anew because another process made, or made over, the store meanwhile.
+const ATTEMPTS: usize = 8;
+
 /// An open store. Clones share it; the last one to go closes it, and blocks its thread meanwhile.
 #[derive(Clone, Debug)]
 pub struct Store(Arc<Inner>);
@@ -52,44 +58,114 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store in `dir`, creating both if absent. One process may have it open.
+    /// Opens the store in `dir`, creating both if absent, for this user alone. One process may have it open.
     pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
-        let new_dir = !dir.exists();
-        fs::create_dir_all(dir)?;
         let path = dir.join(FILE_NAME);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        sync_entry(dir)?;
+        // A file that is there was whole once: it took its name only then.
+        for _ in 0..ATTEMPTS {
+            if !path.try_exists()? {
+                match Self::create(dir, options) {
+                    // Another process was faster.
+                    Err(Error::Io { kind: io::ErrorKind::AlreadyExists, .. }) => continue,
+                    created => return created.map_err(|error| error.at(&path)),
+                }
+            }
+            match Self::on(file(&path, Use::Open)?, options, Use::Open) {
+                Err(Error::Early { .. }) => Self::renew(dir, options).map_err(|error| error.at(&path))?,
+                opened => return opened.map_err(|error| error.at(&path)),
+            }
+        }
+        Err(Error::InUse { path })
+    }
+
+    /// Opens the store in `dir` and leaves every byte of it as it is. Nobody may have it open for writing. Writes are
+    /// refused.
+    pub fn open_read_only(dir: &Path, options: Options) -> Result<Store, Error> {
+        let path = dir.join(FILE_NAME);
+        if !path.try_exists()? {
+            return Err(Error::Missing { path: dir.to_owned() });
+        }
+        Self::on(file(&path, Use::Read)?, options, Use::Read).map_err(|error| error.at(&path))
+    }
+
+    /// Makes a store under another name, and gives it its own when it is whole.
+    fn create(dir: &Path, options: Options) -> Result<Store, Error> {
+        let new_dir = !dir.exists();
+        create_dir(dir)?;
         if new_dir && let Some(parent) = dir.canonicalize()?.parent() {
             sync_entry(parent)?;
         }
-        Self::on_disk(FileBackend::new(file)?, options).map_err(|error| error.at(&path))
+        let (path, unfinished) = (dir.join(FILE_NAME), dir.join(UNFINISHED_NAME));
+        let store = Self::on(file(&unfinished, Use::Create)?, options, Use::Create)
+            .map_err(|error| error.at(&unfinished))?;
+        // Unlike a rename, a link replaces nothing that came meanwhile.
+        match fs::hard_link(&unfinished, &path) {
+            Ok(()) => fs::remove_file(&unfinished)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                store.close()?;
+                let _ = fs::remove_file(&unfinished);
+                return Err(error.into());
+            }
+            // Not every file system has links.
+            Err(_) => fs::rename(&unfinished, &path)?,
+        }
+        sync_entry(dir)?;
+        Ok(store)
     }
 
-    /// Whether there is a store in `dir`: its file, with something in it.
+    /// Copies a store of an early format into a new file, which takes its place when it is whole.
+    fn renew(dir: &Path, options: Options) -> Result<(), Error> {
+        let (path, unfinished) = (dir.join(FILE_NAME), dir.join(UNFINISHED_NAME));
+        let early: Arc<dyn Disk> = Arc::new(file(&path, Use::Open)?);
+        file::exclusively(&*early, || {
+            // What an attempt left that was cut short.
+            if unfinished.try_exists()? {
+                fs::remove_file(&unfinished)?;
+            }
+            let store = Self::on(file(&unfinished, Use::Create)?, options, Use::Create)?;
+            early::copy(Arc::clone(&early), options.key, &store)?;
+            store.close()?;
+            fs::rename(&unfinished, &path)?;
+            sync_entry(dir)
+        })
+    }
+
+    /// Whether there is a store in `dir`.
     pub fn is_in(dir: &Path) -> bool {
-        fs::metadata(dir.join(FILE_NAME)).is_ok_and(|file| file.len() > 0)
+        dir.join(FILE_NAME).exists()
     }
 
     /// A store that is gone when it closes.
     pub fn memory(options: Options) -> Result<Store, Error> {
-        let tree = Section::from(Arc::new(InMemoryBackend::new()), 0);
-        Self::on_parts(Parts { log: None, tree, is_new: false }, options)
+        let tree = Base::Plain(Section::from(Arc::new(InMemoryBackend::new()), 0));
+        Self::on_parts(Parts { log: None, tree, is_new: false }, options, Use::Create)
     }
 
+    /// A store on any disk; a blank one becomes a new store.
     pub fn on_disk(disk: impl Disk, options: Options) -> Result<Store, Error> {
+        Self::on(disk, options, Use::Create)
+    }
+
+    /// A store on any disk, which is left as it is. Writes are refused.
+    pub fn on_disk_read_only(disk: impl Disk, options: Options) -> Result<Store, Error> {
+        Self::on(disk, options, Use::Read)
+    }
+
+    fn on(disk: impl Disk, options: Options, purpose: Use) -> Result<Store, Error> {
         let disk: Arc<dyn Disk> = Arc::new(disk);
-        let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key)?;
+        let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key, purpose)?;
         let is_new = parts.is_new;
-        let store = Self::on_parts(parts, options)?;
+        let store = Self::on_parts(parts, options, purpose)?;
         if is_new {
             file::finish(&*disk)?;
         }
         Ok(store)
     }
 
-    fn on_parts(parts: Parts, options: Options) -> Result<Store, Error> {
-        let log = parts.log.map(|section| if parts.is_new { Log::blank(section) } else { Log::new(section) });
-        let committer = Committer::open(Medium::new(parts.tree), log, options)?;
+    fn on_parts(parts: Parts, options: Options, purpose: Use) -> Result<Store, Error> {
+        let read_only = purpose == Use::Read;
+        let medium = if read_only { Medium::read_only(parts.tree)? } else { Medium::new(parts.tree) };
+        let committer = Committer::open(medium, parts.log, options, read_only)?;
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;
@@ -174,6 +250,24 @@ impl Drop for Inner {
         // Every acknowledged batch is already on disk; there is nobody left to tell.
         let _ = self.close();
     }
+}
+
+/// A directory that is made is for this user alone.
+pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+/// A file that is made is for this user alone.
+fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(purpose != Use::Read).create(purpose == Use::Create).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    Ok(FileBackend::new(options.open(path)?)?)
 }
 
 /// Makes a new file's name survive power loss; syncing the file keeps only its contents.

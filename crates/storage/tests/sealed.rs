@@ -89,7 +89,8 @@ fn another_master_key_takes_over_and_the_old_one_no_longer_opens() {
 fn the_data_key_under_the_old_master_key_is_not_left_in_the_file() {
     let dir = tempfile::tempdir().unwrap();
     Store::open(dir.path(), sealed_with(1)).unwrap().write(batch(0)).unwrap();
-    let wrapped = file(dir.path())[512 + 8..512 + 80].to_vec();
+    let wrapped = file(dir.path())[80..152].to_vec();
+    assert_ne!(wrapped, [0; 72]);
     rekey(dir.path(), key(1), key(2)).unwrap();
     assert!(!file(dir.path()).windows(wrapped.len()).any(|window| window == wrapped));
     assert_eq!(held(&Store::open(dir.path(), sealed_with(2)).unwrap()), 1);
@@ -123,6 +124,22 @@ fn power_loss_at_any_operation_keeps_every_acknowledged_batch() {
             .unwrap_or_else(|error| panic!("opens after {passing} changes: {error}"));
         let found = held(&after);
         assert!(found == acknowledged || found == acknowledged + 1, "{passing}: {acknowledged} {found}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "0123456789abcdef".repeat(4)).unwrap();
+    for (mode, is_private) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o666, false)] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let key = Key::from_file(file.path());
+        assert_eq!(key.is_ok(), is_private, "{mode:o}");
+        if let Err(error) = key {
+            assert!(error.to_string().contains("chmod 600"), "{error}");
+        }
     }
 }
 

@@ -215,21 +215,71 @@ fn a_file_of_something_else_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_file_with_nothing_in_it_is_damaged_and_not_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("larder.redb");
+    for content in [Vec::new(), vec![0; 10_000]] {
+        std::fs::write(&path, &content).unwrap();
+        let error = Store::open(dir.path(), Options::default()).unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), content);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_store_is_for_its_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("a/store");
+    Store::open(&dir, Options::default()).unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&dir), mode(&dir.join("larder.redb"))), (0o700, 0o600));
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+}
+
+#[test]
+fn a_store_that_is_only_read_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("larder.redb");
+    assert!(matches!(Store::open_read_only(dir.path(), Options::default()), Err(Error::Missing { .. })));
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    store.write(puts(&[("a", "in the tree")])).unwrap();
+    store.close().unwrap();
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    store.write(puts(&[("b", "in the log")])).unwrap();
+    // As a crash would leave it.
+    let crashed = dir.path().join("crashed");
+    std::fs::create_dir(&crashed).unwrap();
+    std::fs::copy(&path, crashed.join("larder.redb")).unwrap();
+    let before = std::fs::read(crashed.join("larder.redb")).unwrap();
+    for _ in 0..2 {
+        let store = Store::open_read_only(&crashed, Options::default()).unwrap();
+        assert_eq!(committed(&store, "a").unwrap(), b"in the tree");
+        assert_eq!(committed(&store, "b").unwrap(), b"in the log");
+        assert!(matches!(store.write(puts(&[("c", "no")])), Err(Error::ReadOnly)));
+        store.write(Batch::default()).unwrap();
+        store.close().unwrap();
+        assert!(std::fs::read(crashed.join("larder.redb")).unwrap() == before);
+    }
+}
+
+#[test]
 fn a_store_of_a_newer_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     Store::open(dir.path(), Options::default()).unwrap().close().unwrap();
     let path = dir.path().join("larder.redb");
     let mut file = std::fs::read(&path).unwrap();
     file[8] = 99;
-    let sum = !crc32fast::hash(&file[..40]);
-    file[40..44].copy_from_slice(&sum.to_le_bytes());
+    let sum = !crc32fast::hash(&file[..152]);
+    file[152..156].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&path, file).unwrap();
     let error = Store::open(dir.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 99, known: 2 }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 99, known: 3 }), "{error}");
 }
 
 #[test]
-fn a_file_of_the_time_before_the_log_goes_on_without_one() {
+fn a_file_of_the_time_before_the_log_becomes_a_new_one() {
     let dir = tempfile::tempdir().unwrap();
     {
         let database = redb::Database::create(dir.path().join("larder.redb")).unwrap();
@@ -255,13 +305,16 @@ fn a_file_that_was_cut_short_is_damaged_and_not_new() {
     Store::open(dir.path(), options).unwrap().write(puts(&[("a", "1")])).unwrap();
     let path = dir.path().join("larder.redb");
     let whole = std::fs::read(&path).unwrap();
-    for length in [60, 3000, 4096, 8191, 64 << 10, (64 << 10) + 4096, (64 << 10) + 8192, whole.len() - 4096] {
+    for length in (0..whole.len()).step_by(4096).chain([60, 3000, 8191, whole.len() - 1]) {
         std::fs::write(&path, &whole[..length]).unwrap();
-        let error = Store::open(dir.path(), options).unwrap_err();
-        assert!(
-            matches!(error, Error::Damaged { .. } | Error::Foreign { .. } | Error::Io { .. }),
-            "{length}: {error}"
-        );
+        match Store::open(dir.path(), options) {
+            // What was cut off may be needed by nobody.
+            Ok(store) => assert_eq!(committed(&store, "a").unwrap(), b"1", "{length}"),
+            Err(error) => assert!(
+                matches!(error, Error::Damaged { .. } | Error::Foreign { .. } | Error::Io { .. }),
+                "{length}: {error}"
+            ),
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "test code, of which each test file uses its part")]
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use larder_engine::ops::*;
 use larder_engine::{Engine, Error};
 use larder_expr::Scope;
 use larder_model::{ApiError, AttributeValue, IndexName, Item, KeyType, TableName, UnixTime};
+use larder_storage::{Batch, Store};
 use pollster::block_on;
 
 pub(crate) const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
@@ -145,4 +147,17 @@ pub(crate) fn scope(values: &[(&str, AttributeValue)]) -> Scope {
 
 pub(crate) fn code<T>(result: Result<T, Error>) -> &'static str {
     result.map(|_| ()).map_err(ApiError::from).unwrap_err().code()
+}
+
+/// Puts bytes that make no sense in the place of every item that holds a text.
+pub(crate) fn spoil(store: &Store, text: &[u8]) {
+    let is_item = |key: &[u8]| key.first() == Some(&0x10) && key.get(5..7) == Some(&[0, 0]);
+    let mut batch = Batch::default();
+    for (key, value) in store.snapshot().range(Bound::Unbounded, Bound::Unbounded).unwrap().flatten() {
+        if is_item(&key) && value.windows(text.len()).any(|window| window == text) {
+            batch.put(key.to_vec(), b"\xffspoiled".to_vec());
+        }
+    }
+    assert!(!batch.is_empty());
+    store.write(batch).unwrap();
 }
