@@ -14,8 +14,9 @@ use crate::batch::{Change, Changed, Pending, counter_value, counters};
 use crate::feed::{Committed, Feed};
 use crate::log::Log;
 use crate::medium::{Lease, Medium};
+use crate::panic::contain_panic;
 use crate::position::{Position, random_run};
-use crate::snapshot::{self, Table, contain_panic};
+use crate::snapshot::{self, Table};
 use crate::store::{Durability, Options};
 use crate::{Batch, Error, checksum};
 use arc_swap::{ArcSwap, Guard};
@@ -33,7 +34,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-pub(crate) const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("data");
+pub(crate) const DATA_NAME: &str = "data";
+pub(crate) const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> =
+    TableDefinition::new(DATA_NAME);
 pub(crate) const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
 const FORMAT_KEY: &str = "version";
 const FORMAT_VERSION: u64 = 1;
@@ -963,5 +966,6 @@ fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {
 }
 
 fn open_table(database: &Database, position: Position) -> Result<Table, Error> {
-    Ok(Table { table: database.begin_read()?.open_table(DATA)?, position })
+    let transaction = database.begin_read()?;
+    Ok(Table { table: transaction.open_table(DATA)?, transaction, position })
 }

@@ -4,16 +4,18 @@
 //! alive. A checksum is verified before a value is handed out.
 
 use crate::batch::NEXT_NUMBER;
+use crate::panic::contain_panic;
 use crate::{Error, Position, checksum};
-use redb::{OwnedAccessGuard, OwnedRange, ReadOnlyTable};
+use redb::{OwnedAccessGuard, OwnedRange, ReadOnlyTable, ReadTransaction};
 use std::fmt;
 use std::ops::{Bound, Deref};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A committed state of the tree, and which it is.
 pub(crate) struct Table {
     pub(crate) table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    /// Through which the tree can be looked at in another way.
+    pub(crate) transaction: ReadTransaction,
     pub(crate) position: Position,
 }
 
@@ -189,11 +191,6 @@ impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
         self
     }
-}
-
-/// redb trusts the structure of its pages and panics where a flipped bit broke it.
-pub(crate) fn contain_panic<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::panicked(&*panic)))
 }
 
 /// redb's own ranges panic on these.
