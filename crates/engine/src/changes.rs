@@ -19,10 +19,9 @@ use larder_model::{Item, StreamView, UnixTime};
 use larder_storage::{Batch, Snapshot};
 
 use crate::catalog::{Catalog, Table};
-use crate::item_bytes;
 use crate::layout::{self, TableId};
 use crate::write::Change;
-use crate::{Engine, Error};
+use crate::{Engine, Error, damage, item_bytes};
 
 const VERSION: u8 = 1;
 /// Entries that one step of trimming looks at.
@@ -104,18 +103,20 @@ fn kept(table: &Table) -> Option<Kept> {
 pub(crate) fn log(batch: &mut Batch, table: &Table, change: &Change, new_bytes: Option<&[u8]>, stamp: Stamp) {
     let Some(kept) = kept(table) else { return };
     let old_bytes = change.old.as_ref().map(|old| old.stored.as_bytes());
-    let Some(any) = change.new.as_ref().map(|new| &new.item).or(change.old.as_ref().map(|old| &old.item))
-    else {
-        return;
-    };
-    if old_bytes == new_bytes {
+    // What an item was that cannot be read is not told, only that it was.
+    let lost = change.remains.is_some();
+    if old_bytes == new_bytes && !lost {
         return;
     }
+    let any = change.new.as_ref().map(|new| &new.item).or(change.old.as_ref().map(|old| &old.item));
     let key_names = table.definition.key.attributes().map(|attribute| attribute.name.as_str());
-    let key: Item = key_names.filter_map(|name| Some((name, any.get(name)?.clone()))).collect();
+    let key: Item = match any {
+        Some(any) => key_names.filter_map(|name| Some((name, any.get(name)?.clone()))).collect(),
+        None => damage::key_item(table, &change.key).unwrap_or_default(),
+    };
     let (old, new) = (old_bytes.filter(|_| kept.old), new_bytes.filter(|_| kept.new));
     let flags = [
-        (old_bytes.is_some(), flag::WAS),
+        (old_bytes.is_some() || lost, flag::WAS),
         (new_bytes.is_some(), flag::IS),
         (stamp.expired, flag::EXPIRED),
         (kept.stream.is_some(), flag::STREAM),

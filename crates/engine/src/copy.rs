@@ -175,7 +175,7 @@ impl Engine {
             if old.is_none() && new.is_none() {
                 continue;
             }
-            let change = Change { key, old, new, update: None };
+            let change = Change { key, old, remains: None, new, update: None };
             // A copy that is being made keeps no log, so nobody sees the time.
             let stamp = Stamp { time: UnixTime::from_millis(0), expired: false };
             stage(&self.store, &mut batch, target, &change, &mut Meter::default(), stamp)?;

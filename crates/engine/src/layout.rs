@@ -53,7 +53,9 @@ impl TreeId {
 
 /// The bytes between the start of a data key and the key itself: `10 table tree`.
 pub(crate) const TREE_PREFIX_BYTES: usize = 7;
-const PARTITION_BYTES: usize = 2;
+pub(crate) const PARTITION_BYTES: usize = 2;
+/// The bytes of an expiry entry's time, before its item's key.
+pub(crate) const EXPIRY_BYTES: usize = 8;
 /// Partitions are hashed into this many places.
 pub(crate) const PARTITIONS: u32 = 1 << 16;
 
@@ -204,7 +206,7 @@ pub(crate) fn expiring_before(table: TableId, seconds_now: i64) -> [Vec<u8>; 2] 
 
 /// When the item of an expiry entry expires, and its key.
 pub(crate) fn read_expiry(table: TableId, entry_key: &[u8]) -> Option<(i64, Vec<u8>)> {
-    let (head, tail) = entry_key.get(TREE_PREFIX_BYTES..)?.split_first_chunk::<8>()?;
+    let (head, tail) = entry_key.get(TREE_PREFIX_BYTES..)?.split_first_chunk::<EXPIRY_BYTES>()?;
     let expires = i64::try_from(u64::from_be_bytes(*head)).ok()?;
     let mut item_key = tree(table, TreeId::ITEMS);
     item_key.extend_from_slice(tail);

@@ -15,6 +15,7 @@ mod capacity;
 mod catalog;
 mod changes;
 mod copy;
+mod damage;
 #[cfg(test)]
 mod generate;
 mod index;
@@ -115,6 +116,9 @@ pub enum Error {
     /// Bytes that belong together do not agree.
     #[error("the store is damaged: {0}")]
     Damaged(&'static str),
+    /// Something that is stored cannot be read; and what it is.
+    #[error("{what}: {cause}; `larder verify` lists what is damaged, `larder salvage` brings out all else")]
+    Unreadable { what: String, cause: Box<Error> },
     #[error("the store was written by a newer version of Larder (format {0}): use that version")]
     Newer(u8),
 }
@@ -126,8 +130,7 @@ impl Error {
 
     /// Something that is stored cannot be read; all else can.
     pub fn is_of_one_value(&self) -> bool {
-        use larder_storage::Error::Corrupt;
-        matches!(self, Self::Item(_) | Self::Record(_) | Self::Damaged(_) | Self::Storage(Corrupt { .. }))
+        self.is_damage()
     }
 }
 
@@ -144,9 +147,12 @@ impl From<Error> for ApiError {
             Error::Key(fault) => Self::Validation(fault.message),
             Error::Expression(error) => error.into(),
             Error::Storage(larder_storage::Error::Busy { .. }) => Self::Throttled,
-            Error::Storage(_) | Error::Item(_) | Error::Record(_) | Error::Damaged(_) | Error::Newer(_) => {
-                Self::internal(&error)
-            }
+            Error::Storage(_)
+            | Error::Item(_)
+            | Error::Record(_)
+            | Error::Damaged(_)
+            | Error::Unreadable { .. }
+            | Error::Newer(_) => Self::internal(&error),
         }
     }
 }

@@ -198,9 +198,12 @@ impl From<&Error> for Fault {
             Error::Api(error) => error.into(),
             Error::Key(_) | Error::Expression(_) => Self::User,
             Error::Storage(larder_storage::Error::Busy { .. }) => Self::Throttled,
-            Error::Storage(_) | Error::Item(_) | Error::Record(_) | Error::Damaged(_) | Error::Newer(_) => {
-                Self::System
-            }
+            Error::Storage(_)
+            | Error::Item(_)
+            | Error::Record(_)
+            | Error::Damaged(_)
+            | Error::Unreadable { .. }
+            | Error::Newer(_) => Self::System,
         }
     }
 }

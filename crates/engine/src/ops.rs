@@ -563,6 +563,8 @@ pub struct Query {
     pub forward: bool,
     pub start: Option<Item>,
     pub consistent: bool,
+    /// Leave out what cannot be read, and tell.
+    pub skip_damaged: bool,
     pub capacity: ReturnCapacity,
 }
 
@@ -577,6 +579,8 @@ pub struct Scan {
     pub start: Option<Item>,
     pub segment: Option<Segment>,
     pub consistent: bool,
+    /// Leave out what cannot be read, and tell.
+    pub skip_damaged: bool,
     pub capacity: ReturnCapacity,
 }
 
@@ -593,6 +597,7 @@ impl Scan {
             start: None,
             segment: None,
             consistent: false,
+            skip_damaged: false,
             capacity: ReturnCapacity::None,
         }
     }
@@ -612,6 +617,8 @@ pub struct PageOutput {
     pub count: usize,
     pub scanned: usize,
     pub last_key: Option<Item>,
+    /// What was left out because it cannot be read, by name.
+    pub skipped: Vec<String>,
     pub consumed: Option<Consumed>,
 }
 

@@ -1,4 +1,5 @@
-//! One item, or a page of a range.
+//! One item, or a page of a range. A page that meets something damaged fails, unless it was asked to leave that out
+//! and tell.
 //!
 //! Reads run on a snapshot of the last commit: they never wait for a writer, and one answer never mixes two
 //! moments. Items go out as they are stored unless something has to look inside them.
@@ -8,10 +9,11 @@ use std::ops::Bound;
 use larder_expr::{Condition, KeyRange, Projection, SortTest};
 use larder_model::limits::{BATCH_BYTES_MAX, PAGE_BYTES_MAX};
 use larder_model::{AttributeValue, IndexKind, IndexName, Item, KeyAttribute, KeySchema};
-use larder_storage::Snapshot;
+use larder_storage::{Lost, Piece, Pieces, Range, Snapshot};
 
 use crate::capacity::{self, Meter, read_units};
 use crate::catalog::{Index, Table};
+use crate::damage::{name_of_entry, name_of_range};
 use crate::item_bytes::{ItemBytesError, StoredItem};
 use crate::layout::{PARTITIONS, TreeId};
 use crate::metrics::Operation;
@@ -131,6 +133,7 @@ impl Engine {
                 select: request.select,
                 limit: request.limit,
                 consistent: request.consistent,
+                skip_damaged: request.skip_damaged,
             },
             Meter::new(Operation::Query, request.capacity, None),
         )
@@ -173,6 +176,7 @@ impl Engine {
                 select: request.select,
                 limit: request.limit,
                 consistent: request.consistent,
+                skip_damaged: request.skip_damaged,
             },
             Meter::new(Operation::Scan, request.capacity, None),
         )
@@ -181,7 +185,17 @@ impl Engine {
 
 /// The stored item with this key, which has been checked.
 pub(crate) fn find(snapshot: &Snapshot, table: &Table, key: &Item) -> Result<Option<StoredItem>, Error> {
-    Ok(snapshot.get(&table.item_key(key)?)?.map(StoredItem::from))
+    stored(snapshot, table, &table.item_key(key)?)
+}
+
+/// The stored item at this key.
+pub(crate) fn stored(snapshot: &Snapshot, table: &Table, key: &[u8]) -> Result<Option<StoredItem>, Error> {
+    let read = || -> Result<_, Error> {
+        let found = snapshot.get(key)?.map(StoredItem::from);
+        found.as_ref().map(StoredItem::size).transpose()?;
+        Ok(found)
+    };
+    read().map_err(|error| error.about(|| name_of_entry(table, TreeId::ITEMS, key)))
 }
 
 /// An item as the caller asked to see it.
@@ -210,6 +224,13 @@ struct PageRequest<'a> {
     select: Option<Select>,
     limit: Option<usize>,
     consistent: bool,
+    skip_damaged: bool,
+}
+
+impl PageRequest<'_> {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
+    }
 }
 
 impl<'a> Place<'a> {
@@ -398,28 +419,49 @@ impl<'a> Place<'a> {
             count: 0,
             scanned: 0,
             last_key: None,
+            skipped: Vec::new(),
             consumed: None,
         };
         let mut bytes = 0;
         let mut fetched_units = 0.0;
-        let mut range = snapshot
-            .range(request.from.as_ref().map(Vec::as_slice), request.to.as_ref().map(Vec::as_slice))?;
-        while let Some(entry) = if request.forward { range.next() } else { range.next_back() } {
-            let stored = StoredItem::from(entry?.1);
+        let mut entries = Entries::of(snapshot, request)?;
+        while let Some(entry) =
+            entries.next().transpose().map_err(|error| self.named(snapshot, request, error))?
+        {
+            let (key, stored) = match entry {
+                Piece::Entry(key, value) => (key, StoredItem::from(value)),
+                Piece::Lost(lost) => {
+                    page.skipped.push(self.name_of_lost(&lost));
+                    continue;
+                }
+            };
+            let name = || name_of_entry(self.table, self.tree(), &key);
+            if request.skip_damaged && stored.decode().is_err() {
+                page.skipped.push(name());
+                continue;
+            }
             page.scanned += 1;
-            bytes += stored.size()?;
+            bytes += stored.size().map_err(|error| Error::from(error).about(name))?;
             let full = request.limit.is_some_and(|limit| page.scanned >= limit) || bytes >= PAGE_BYTES_MAX;
             if full {
                 page.last_key = Some(self.last_key(&stored)?);
             }
-            let item = if fetches {
-                let full = self.fetch(snapshot, &stored)?;
-                fetched_units += read_units(full.size()?, request.consistent);
-                full
-            } else {
-                stored
+            let item = match fetches.then(|| self.fetch(snapshot, &stored)).transpose() {
+                Ok(None) => stored,
+                Ok(Some(whole)) => {
+                    fetched_units += read_units(whole.size()?, request.consistent);
+                    whole
+                }
+                Err(error) if request.skip_damaged && error.is_damage() => {
+                    page.skipped.push(name());
+                    if full {
+                        break;
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
-            if let Some(row) = selected(item, request)? {
+            if let Some(row) = selected(item, request).map_err(|error| error.about(name))? {
                 page.count += 1;
                 if let Some(items) = &mut page.items {
                     items.push(row);
@@ -443,6 +485,26 @@ impl<'a> Place<'a> {
         Ok(page)
     }
 
+    /// The error of a range, with the name of what it met.
+    fn named(&self, snapshot: &Snapshot, request: &PageRequest<'_>, error: Error) -> Error {
+        error.about(|| {
+            let (from, to) = request.bounds();
+            let mut pieces = snapshot.pieces(from, to, request.forward).flatten();
+            let lost = pieces.find_map(|piece| match piece {
+                Piece::Lost(lost) => Some(self.name_of_lost(&lost)),
+                Piece::Entry(..) => None,
+            });
+            lost.unwrap_or_else(|| format!("table {}", self.table.name()))
+        })
+    }
+
+    fn name_of_lost(&self, lost: &Lost) -> String {
+        match lost {
+            Lost::Value { key, .. } => name_of_entry(self.table, self.tree(), key),
+            Lost::Keys { from, before } => name_of_range(self.table, self.tree(), from, before.as_deref()),
+        }
+    }
+
     fn last_key(&self, stored: &StoredItem) -> Result<Item, ItemBytesError> {
         let map = stored.map()?;
         let mut key = Item::new();
@@ -457,6 +519,33 @@ impl<'a> Place<'a> {
     /// The whole item behind an entry of a local index.
     fn fetch(&self, snapshot: &Snapshot, entry: &StoredItem) -> Result<StoredItem, Error> {
         find(snapshot, self.table, &entry.decode()?)?.ok_or(Error::Damaged("an index entry has no item"))
+    }
+}
+
+/// The entries of a page's range; or those that can be read, and what cannot.
+enum Entries {
+    All { range: Range, forward: bool },
+    Readable(Pieces),
+}
+
+impl Entries {
+    fn of(snapshot: &Snapshot, request: &PageRequest<'_>) -> Result<Self, Error> {
+        let (from, to) = request.bounds();
+        Ok(if request.skip_damaged {
+            Self::Readable(snapshot.pieces(from, to, request.forward))
+        } else {
+            Self::All { range: snapshot.range(from, to)?, forward: request.forward }
+        })
+    }
+
+    fn next(&mut self) -> Option<Result<Piece, Error>> {
+        match self {
+            Self::All { range, forward } => {
+                let entry = if *forward { range.next() } else { range.next_back() }?;
+                Some(entry.map(|(key, value)| Piece::Entry(key, value)).map_err(Error::from))
+            }
+            Self::Readable(pieces) => pieces.next().map(|piece| piece.map_err(Error::from)),
+        }
     }
 }
 

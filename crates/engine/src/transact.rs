@@ -20,7 +20,7 @@ use crate::ops::{
     ReturnCapacity, TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems,
     TransactWriteItemsOutput, UnitKind,
 };
-use crate::write::{Action, Collections, Old, Write, check, decide, note_collection, stage};
+use crate::write::{Action, Collections, Write, check, decide, note_collection, stage};
 use crate::{Engine, Error, key_rules, layout, read};
 
 /// A transaction doubles the units of the tables it touches.
@@ -62,7 +62,7 @@ impl Engine {
         let mut items = Vec::new();
         let mut bytes = 0;
         for (get, (table, key)) in request.gets.iter().zip(tables.iter().zip(&keys)) {
-            let found = snapshot.get(key)?.map(StoredItem::from);
+            let found = read::stored(&snapshot, table, key)?;
             let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
             bytes += size;
             if bytes > TRANSACTION_BYTES_MAX {
@@ -150,7 +150,7 @@ impl Engine {
             if wants_metrics {
                 note_collection(&mut metrics, &table, action.keyed());
             }
-            let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+            let old = self.old(&table, &key)?;
             let old_bytes = old.as_ref().map_or(0, |old| old.size);
             canceled.table(&table, FACTOR * write_units(old_bytes));
             let changes = !matches!(action, Action::Check { .. });

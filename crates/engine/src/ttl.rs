@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use larder_model::limits::TTL_PAST_SECONDS_MAX;
 use larder_model::{Item, UnixTime};
-use larder_storage::{Batch, Ticket};
+use larder_storage::{Batch, Piece, Ticket};
 
 use crate::capacity::Meter;
 use crate::catalog::{Expiry, Table};
 use crate::changes::Stamp;
-use crate::write::{Change, Old, stage};
+use crate::write::{Change, stage};
 use crate::{Engine, Error, layout};
 
 /// What one pass looks at.
@@ -53,21 +53,32 @@ impl Engine {
         let tables: Vec<_> = self.catalog()?.tables().filter(|table| expires(table)).cloned().collect();
         let mut reaped = Reaped::default();
         let mut tickets = Vec::new();
+        let mut damage = None;
         for table in tables {
             let [from, to] = layout::expiring_before(table.id, due);
-            let entries = self.store.snapshot().range(Bound::Included(&from), Bound::Excluded(&to))?;
+            let entries = self.store.snapshot().pieces(Bound::Included(&from), Bound::Excluded(&to), true);
             let mut seen = 0;
             for entry in entries.take(PASS_ENTRIES) {
-                let (key, _) = entry?;
                 seen += 1;
-                let (ticket, removed) = self.reap_entry(&table, &key, now)?;
-                tickets.extend(ticket);
-                reaped.removed += usize::from(removed);
+                let outcome = match entry? {
+                    Piece::Entry(key, _) => self.reap_entry(&table, &key, now),
+                    Piece::Lost(_) => Err(Error::Damaged("some of what has expired cannot be told")
+                        .about(|| format!("table {}, expiry", table.name()))),
+                };
+                match outcome {
+                    Ok((ticket, removed)) => {
+                        tickets.extend(ticket);
+                        reaped.removed += usize::from(removed);
+                    }
+                    // What cannot be read stays, and holds up nothing else.
+                    Err(error) if error.is_damage() => damage = damage.or(Some(error)),
+                    Err(error) => return Err(error),
+                }
             }
             reaped.more |= seen == PASS_ENTRIES;
         }
         tickets.into_iter().try_for_each(Ticket::wait)?;
-        Ok(reaped)
+        damage.map_or(Ok(reaped), Err)
     }
 
     fn reap_entry(
@@ -86,12 +97,12 @@ impl Engine {
 
         let seen = catalog.generation;
         let _lock = self.locks.lock(&key);
-        let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+        let old = self.old(table, &key)?;
         let mut batch = Batch::default();
         let too_old = expires < now.seconds() - TTL_PAST_SECONDS_MAX;
         let due = old.as_ref().is_some_and(|old| expires_at(&old.item, expiry) == Some(expires)) && !too_old;
         if due {
-            let change = Change { key, old, new: None, update: None };
+            let change = Change { key, old, remains: None, new: None, update: None };
             let stamp = Stamp { expired: true, ..self.stamp(now) };
             stage(&self.store, &mut batch, table, &change, &mut Meter::default(), stamp)?;
         } else {

@@ -7,14 +7,15 @@
 use std::collections::HashMap;
 use std::ops::Bound;
 
+use larder_model::UnixTime;
 use larder_model::limits::TTL_PAST_SECONDS_MAX;
-use larder_model::{AttributeValue, KeySchema, UnixTime};
 use larder_storage::Snapshot;
 
 use crate::catalog::Table;
+use crate::damage::{hex, name_of_entry, tree_name};
 use crate::index::Content;
 use crate::layout::{self, TableId, TreeId};
-use crate::{Engine, Error, changes, index, item_bytes, key_bytes, record, ttl};
+use crate::{Engine, Error, changes, index, item_bytes, record, ttl};
 
 /// Problems that are told one by one.
 const PROBLEMS_MAX: usize = 100;
@@ -110,53 +111,10 @@ impl Engine {
     pub(crate) fn name_of(&self, key: &[u8]) -> String {
         let named = |(id, tree)| {
             let catalog = self.catalog().ok()?;
-            let table = catalog.any_by_id(id)?;
-            let what = tree_name(table, tree);
-            let item_key = match tree {
-                TreeId::ITEMS => key.to_vec(),
-                TreeId::EXPIRY => layout::read_expiry(id, key)?.1,
-                other => {
-                    let index = table.indexes().find(|index| index.tree.id == other)?;
-                    let mut rest = key.get(layout::TREE_PREFIX_BYTES + 2..)?;
-                    read_key(&index.definition.key, &mut rest)?;
-                    [&layout::tree(id, TreeId::ITEMS)[..], rest].concat()
-                }
-            };
-            let mut rest = item_key.get(layout::TREE_PREFIX_BYTES + 2..)?;
-            let attributes = read_key(&table.definition.key, &mut rest)?;
-            Some(format!("table {}, {what}, {}", table.name(), attributes.join(", ")))
+            Some(name_of_entry(catalog.any_by_id(id)?, tree, key))
         };
-        layout::owner(key).and_then(named).unwrap_or_else(|| {
-            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("the entry at {hex}")
-        })
+        layout::owner(key).and_then(named).unwrap_or_else(|| format!("the entry at {}", hex(key)))
     }
-}
-
-fn tree_name(table: &Table, tree: TreeId) -> String {
-    match tree {
-        TreeId::ITEMS => "items".to_owned(),
-        TreeId::EXPIRY => "expiry".to_owned(),
-        other => match table.indexes().find(|index| index.tree.id == other) {
-            Some(index) => format!("index {}", index.definition.name),
-            None => format!("tree {}", other.0),
-        },
-    }
-}
-
-/// The attributes in a key, as `name=value`.
-fn read_key(schema: &KeySchema, rest: &mut &[u8]) -> Option<Vec<String>> {
-    let attributes = schema.partition.iter().chain(&schema.sort);
-    attributes
-        .map(|attribute| {
-            let value = key_bytes::take(rest, attribute.kind)?;
-            Some(match value {
-                AttributeValue::S(text) => format!("{}={text}", attribute.name),
-                AttributeValue::N(number) => format!("{}={number}", attribute.name),
-                other => format!("{}={other:?}", attribute.name),
-            })
-        })
-        .collect()
 }
 
 fn verify_data(

@@ -20,7 +20,7 @@ use crate::index::{self, Content};
 use crate::layout::{self, TableId, TreeId};
 use crate::tables::put_record;
 use crate::transact::Remembered;
-use crate::write::{Old, count};
+use crate::write::count;
 use crate::{Engine, Error, item_bytes, key_bytes, ttl};
 
 /// Entries handled in one step.
@@ -65,9 +65,20 @@ impl Engine {
                 table.expiry.as_ref().is_some_and(|expiry| expiry.building).then_some(TreeId::EXPIRY)
             })
         };
-        let found = self.catalog()?.tables().find_map(|table| Some((table.clone(), building(table)?)));
-        let Some((table, tree)) = found else { return Ok(false) };
+        let found: Vec<_> =
+            self.catalog()?.tables().filter_map(|table| Some((table.clone(), building(table)?))).collect();
+        let mut damage = Ok(false);
+        for (table, tree) in found {
+            match self.fill_further(&table, tree) {
+                // One that cannot go on, because something is damaged, does not hold up the others.
+                Err(error) if error.is_damage() => damage = Err(error),
+                filled => return filled,
+            }
+        }
+        damage
+    }
 
+    fn fill_further(&self, table: &Table, tree: TreeId) -> Result<bool, Error> {
         let mut progress = self.progress.lock();
         if !progress.contains_key(&(table.id, tree)) {
             // Writes from before the tree was known may still be on their way to the snapshot.
@@ -89,7 +100,7 @@ impl Engine {
             }
             None => {
                 progress.remove(&(table.id, tree));
-                self.finish_filling(&table, tree)?;
+                self.finish_filling(table, tree)?;
             }
         }
         Ok(true)
@@ -101,8 +112,7 @@ impl Engine {
         let Some(table) = catalog.by_id(table) else { return Ok(None) };
         let seen = catalog.generation;
         let _lock = self.locks.lock(key);
-        let Some(bytes) = self.store.latest(key)? else { return Ok(None) };
-        let old = Old::read(bytes)?;
+        let Some(old) = self.old(table, key)? else { return Ok(None) };
         let mut batch = Batch::default();
         if tree == TreeId::EXPIRY {
             let Some(expiry) = &table.expiry else { return Ok(None) };
@@ -199,10 +209,16 @@ impl Engine {
         for (entry, token) in due {
             batch.delete(entry);
             // A token that was used again since has a later time of its own.
-            if let Some(bytes) = self.store.latest(&token)?
-                && Remembered::read(&item_bytes::decode(&bytes)?)?.expires < now.seconds()
-            {
-                batch.delete(token);
+            let remembered = || -> Result<_, Error> {
+                let stored = self.store.latest(&token)?;
+                stored.map(|bytes| Remembered::read(&item_bytes::decode(&bytes)?)).transpose()
+            };
+            match remembered() {
+                Ok(Some(remembered)) if remembered.expires < now.seconds() => batch.delete(token),
+                Ok(_) => {}
+                // Nobody can use it any more.
+                Err(error) if error.is_damage() => batch.delete(token),
+                Err(error) => return Err(error),
             }
         }
         let ticket = self.store.submit(batch, seen)?;

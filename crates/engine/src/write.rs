@@ -6,9 +6,13 @@
 //! A write locks its item only until its batch is submitted, not until it is on disk. The next writer reads
 //! what was submitted, so a chain of writes to one item shares a sync like any others; should that sync fail,
 //! the store refuses all of them.
+//!
+//! An item that cannot be read refuses what depends on it: conditions, updates, a question for what it was. A put or a
+//! delete that does not ask is made, and takes away what the item left in the indexes (`damage.rs`).
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use larder_expr::{Condition, Update, touched};
 use larder_model::limits::{BATCH_BYTES_MAX, ITEM_BYTES_MAX, NESTING_DEPTH_MAX};
@@ -19,6 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::capacity::{self, Meter};
 use crate::catalog::{Catalog, Table};
 use crate::changes::{self, Stamp};
+use crate::damage::{Remains, name_of_entry};
 use crate::index::{Content, Entry};
 use crate::item_bytes::{self, ItemBytesError, StoredItem};
 use crate::key_rules::{self, KeyFault, PutKind};
@@ -102,6 +107,8 @@ pub(crate) struct New {
 pub(crate) struct Change {
     pub key: Vec<u8>,
     pub old: Option<Old>,
+    /// There was an item that cannot be read, and this is what it left.
+    pub remains: Option<Remains>,
     pub new: Option<New>,
     /// What an update touches, for `UPDATED_OLD` and `UPDATED_NEW`.
     pub update: Option<Update>,
@@ -146,7 +153,7 @@ pub(crate) fn decide(
             )
         }
     };
-    Ok(Change { key, old, new, update })
+    Ok(Change { key, old, remains: None, new, update })
 }
 
 fn updated(
@@ -207,8 +214,11 @@ pub(crate) fn stage(
     meter: &mut Meter,
     stamp: Stamp,
 ) -> Result<(), Error> {
-    let Change { key, old, new, .. } = change;
+    let Change { key, old, remains, new, .. } = change;
     let (old, new) = (old.as_ref(), new.as_ref());
+    if let Some(remains) = remains {
+        remains.clear(batch, table);
+    }
     let new_bytes = new.map(|new| item_bytes::encode_sized(&new.item, new.size));
 
     for place in table.indexes() {
@@ -270,7 +280,7 @@ pub(crate) fn stage(
     count(batch, table, TreeId::ITEMS, [old.map(|old| old.size), new.map(|new| new.size)]);
     match new_bytes {
         Some(bytes) => batch.put(key.clone(), bytes),
-        None if old.is_some() => batch.delete(key.clone()),
+        None if old.is_some() || remains.is_some() => batch.delete(key.clone()),
         None => {}
     }
     Ok(())
@@ -354,6 +364,19 @@ enum Submitted {
         error: Error,
         settled: Option<Ticket>,
     },
+    /// There is an item that cannot be read. What it left behind has to be found first.
+    Unreadable {
+        table: Arc<Table>,
+        key: Vec<u8>,
+        action: Action,
+    },
+}
+
+/// The item before a write.
+enum Before {
+    Known(Option<Old>),
+    /// It cannot be read, for this reason.
+    Lost(Error),
 }
 
 impl Engine {
@@ -385,9 +408,57 @@ impl Engine {
         }
         let known = watch.found(self.table(table))?;
         let outcome = async {
-            finish(self.submit_one(operation, table, action, &options, now)?, options.return_values).await
+            let mut submitted = self.submit_one(operation, table, action, None, &options, now)?;
+            let mut lost = None;
+            if let Submitted::Unreadable { table: known, key, action } = submitted {
+                let remains = self.remains(&known, &key).await?;
+                submitted = self.submit_one(operation, table, action, Some(remains), &options, now)?;
+                lost = Some(known);
+            }
+            let written = finish(submitted, options.return_values).await?;
+            if let Some(table) = lost {
+                self.begin_recovery_anew(&table, now).await;
+            }
+            Ok(written)
         };
         watch.end(&known, outcome.await)
+    }
+
+    /// What an item was that could not be read, nobody can tell: no moment before it was written over can be had
+    /// back. Should this fail, a restore to such a moment does.
+    async fn begin_recovery_anew(&self, table: &Table, now: UnixTime) {
+        if table.recovery.is_none() {
+            return;
+        }
+        let moved = self.change_catalog(|catalog, batch| {
+            let since = self.mark(now);
+            catalog.change(batch, table.id, |table| {
+                if let Some(recovery) = &mut table.recovery {
+                    recovery.since = since;
+                }
+            });
+            Ok(((), ()))
+        });
+        if let Ok(((), ticket, ())) = moved {
+            let _ = ticket.await;
+        }
+    }
+
+    fn before(&self, table: &Table, key: &[u8]) -> Result<Before, Error> {
+        let read = || Ok(self.store.latest(key)?.map(Old::read).transpose()?);
+        match read().map_err(|error: Error| error.about(|| name_of_entry(table, TreeId::ITEMS, key))) {
+            Ok(old) => Ok(Before::Known(old)),
+            Err(error) if error.is_damage() => Ok(Before::Lost(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The item before a write that depends on it.
+    pub(crate) fn old(&self, table: &Table, key: &[u8]) -> Result<Option<Old>, Error> {
+        match self.before(table, key)? {
+            Before::Known(old) => Ok(old),
+            Before::Lost(error) => Err(error),
+        }
     }
 
     fn submit_one(
@@ -395,6 +466,7 @@ impl Engine {
         operation: Operation,
         table: &TableName,
         action: Action,
+        mut remains: Option<Remains>,
         options: &WriteOptions,
         now: UnixTime,
     ) -> Result<Submitted, Error> {
@@ -409,11 +481,21 @@ impl Engine {
 
         let seen = catalog.generation;
         let lock = self.locks.lock(&key);
-        let old = self.store.latest(&key)?.map(Old::read).transpose()?;
+        let old = match self.before(table, &key)? {
+            Before::Known(old) => {
+                remains = None;
+                old
+            }
+            Before::Lost(error) if !overwrites(&action, options) => return Err(error),
+            Before::Lost(_) if remains.is_none() => {
+                return Ok(Submitted::Unreadable { table: table.clone(), key, action });
+            }
+            Before::Lost(_) => None,
+        };
         let old_bytes = old.as_ref().map_or(0, |old| old.size);
         let write = Write { action, condition, return_old_on_failure: options.return_old_on_failure };
         let change = match decide(table, key.clone(), old, write) {
-            Ok(change) => Box::new(change),
+            Ok(change) => Box::new(Change { remains, ..change }),
             Err(refusal) => {
                 if let Error::Api(ApiError::ConditionalCheckFailed { .. }) = refusal {
                     meter.table(table, capacity::write_units(old_bytes));
@@ -453,7 +535,18 @@ impl Engine {
             let mut meter = Meter::new(Operation::BatchWriteItem, request.capacity, None);
             let mut metrics = Vec::new();
             let wants_metrics = request.collection_metrics;
-            self.submit_batch(request.tables, wants_metrics, &mut meter, &mut metrics, now)?.await?;
+            match self.submit_batch(request.tables, wants_metrics, &mut meter, &mut metrics, now)? {
+                BatchSubmitted::Made(ticket) => ticket.await?,
+                // One by one, which a batch is for its caller too.
+                BatchSubmitted::Unreadable(writes) => {
+                    for (table, _, action) in writes {
+                        let options = WriteOptions::default();
+                        let written =
+                            self.write(Operation::BatchWriteItem, table.name(), action, options, now);
+                        Box::pin(written).await?;
+                    }
+                }
+            }
             Ok(BatchWriteItemOutput {
                 unprocessed: Vec::new(),
                 consumed: meter.all(),
@@ -470,7 +563,7 @@ impl Engine {
         meter: &mut Meter,
         metrics: &mut Collections,
         now: UnixTime,
-    ) -> Result<Ticket, Error> {
+    ) -> Result<BatchSubmitted, Error> {
         let mut total = 0;
         for write in tables.iter().flat_map(|(_, writes)| writes) {
             let size = match write {
@@ -491,13 +584,19 @@ impl Engine {
         let writes = batch_targets(&catalog, tables)?;
         let seen = catalog.generation;
         let locks = self.locks.lock_all(writes.iter().map(|(_, key, _)| key.as_slice()));
+        let mut before = Vec::with_capacity(writes.len());
+        for (table, key, _) in &writes {
+            match self.before(table, key)? {
+                Before::Known(old) => before.push(old),
+                Before::Lost(_) => return Ok(BatchSubmitted::Unreadable(writes)),
+            }
+        }
         let stamp = self.stamp(now);
         let mut batch = Batch::default();
-        for (table, key, action) in writes {
+        for ((table, key, action), old) in writes.into_iter().zip(before) {
             if wants_metrics {
                 note_collection(metrics, &table, action.keyed());
             }
-            let old = self.store.latest(&key)?.map(Old::read).transpose()?;
             let write = Write { action, condition: None, return_old_on_failure: false };
             let change = decide(&table, key, old, write)?;
             stage(&self.store, &mut batch, &table, &change, meter, stamp)?;
@@ -505,11 +604,25 @@ impl Engine {
         }
         let ticket = self.store.submit(batch, seen)?;
         drop(locks);
-        Ok(ticket)
+        Ok(BatchSubmitted::Made(ticket))
     }
 }
 
-type Target = (std::sync::Arc<Table>, Vec<u8>, Action);
+/// A batch on its way to disk.
+enum BatchSubmitted {
+    Made(Ticket),
+    /// One of the items before it cannot be read.
+    Unreadable(Vec<Target>),
+}
+
+/// Whether a write is the same whatever the item was.
+fn overwrites(action: &Action, options: &WriteOptions) -> bool {
+    matches!(action, Action::Put(_) | Action::Delete { .. })
+        && options.condition.is_none()
+        && options.return_values != ReturnValues::AllOld
+}
+
+type Target = (Arc<Table>, Vec<u8>, Action);
 
 fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<BatchWrite>)>) -> Result<Vec<Target>, Error> {
     let mut targets = Vec::new();
@@ -540,6 +653,10 @@ async fn finish(submitted: Submitted, return_values: ReturnValues) -> Result<Wri
                 settled.await?;
             }
             return Err(error);
+        }
+        Submitted::Unreadable { table, key, .. } => {
+            let lost = Error::Damaged("it cannot be read, and what it left in the indexes is not known");
+            return Err(lost.about(|| name_of_entry(&table, TreeId::ITEMS, &key)));
         }
     };
     ticket.await?;

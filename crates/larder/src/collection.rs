@@ -502,6 +502,7 @@ impl<G> Gathered<G> {
             forward: true,
             start: None,
             consistent: self.members.iter().any(|core| core.entity().policy.reads == Consistency::Strong),
+            skip_damaged: false,
             capacity: ReturnCapacity::None,
         };
         let mut items = Vec::new();

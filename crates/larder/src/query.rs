@@ -777,6 +777,7 @@ impl Asked {
             forward: self.forward,
             start,
             consistent: self.consistent,
+            skip_damaged: false,
             capacity: ReturnCapacity::None,
         }
     }

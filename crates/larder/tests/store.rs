@@ -836,6 +836,7 @@ fn query(text: &str, partition: &str) -> Query {
         forward: true,
         start: None,
         consistent: false,
+        skip_damaged: false,
         capacity: ReturnCapacity::None,
     }
 }

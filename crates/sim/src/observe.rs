@@ -233,6 +233,7 @@ fn query(engine: &Engine, place: Place, index: IndexShape, partition: &str) -> R
             forward: true,
             start,
             consistent: false,
+            skip_damaged: false,
             capacity: ReturnCapacity::None,
         })
     })

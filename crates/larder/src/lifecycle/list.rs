@@ -418,6 +418,7 @@ impl Lane {
             forward: self.forward,
             start: self.start.clone(),
             consistent: false,
+            skip_damaged: false,
             capacity: ReturnCapacity::None,
         })
     }

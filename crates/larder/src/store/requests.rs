@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 10_000;
 /// let scan = Scan {
 ///     table: TableName::new("carts")?,
 ///     # index: None, filter: None, projection: None, select: None, limit: None, start: None,
-///     # segment: None, consistent: false, capacity: ReturnCapacity::None,
+///     # segment: None, consistent: false, skip_damaged: false, capacity: ReturnCapacity::None,
 ///     // …
 /// };
 /// assert!(store.scan(scan).await.is_err(), "there is no such table");

@@ -224,6 +224,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
         forward: forward.unwrap_or(true),
         start: page.start.item,
         consistent: page.consistent.unwrap_or(false),
+        skip_damaged: false,
         capacity: capacity(&page.capacity),
         table: constraints::table_name(page.table)?,
     }))

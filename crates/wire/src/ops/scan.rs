@@ -74,6 +74,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
         start: page.start.item,
         segment,
         consistent: page.consistent.unwrap_or(false),
+        skip_damaged: false,
         capacity: capacity(&page.capacity),
         table: constraints::table_name(page.table)?,
     }))

@@ -229,6 +229,7 @@ impl DynamoDb {
             count: number(count),
             scanned: number(scanned),
             last_key: last.filter(|key| !key.is_empty()).map(|key| self.item(key)).transpose()?,
+            skipped: Vec::new(),
             consumed: capacity.map(|sum| consumed(sum, table)),
         })
     }
