@@ -181,22 +181,3 @@ fn each_damaged_page_takes_no_more_than_its_own_entries() {
     assert!(damaged >= 50, "{opened} images opened, {damaged} of them damaged");
     assert!(most > 200, "an inner page takes all with it that is below it, not just {most}");
 }
-
-#[test]
-fn a_damaged_value_is_told_by_its_key() {
-    let model: Model = (0..50u8).map(|n| (vec![n], vec![n; 40])).collect();
-    let mut image = image(&model);
-    let at = (0..image.len()).rev().find(|&at| image[at..].starts_with(&[31; 40])).unwrap();
-    image[at] ^= 1;
-    let store = Store::on_disk(FaultyDisk::from(image), options()).unwrap();
-    let snapshot = store.snapshot();
-    let mut entries = 0;
-    for piece in snapshot.pieces(Bound::Unbounded, Bound::Unbounded, true) {
-        match piece.unwrap() {
-            Piece::Entry(..) => entries += 1,
-            Piece::Lost(Lost::Value { key, .. }) => assert_eq!(key, [31]),
-            Piece::Lost(other) => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(entries, 49);
-}
