@@ -347,8 +347,18 @@ impl Checked {
     }
 
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if !self.read_whole(offset, out)? {
+            // Not a byte of it: a page over several of these is one page to redb.
+            out.fill(0);
+        }
+        Ok(())
+    }
+
+    /// Whether what was read is what was written.
+    pub(crate) fn read_whole(&self, offset: u64, out: &mut [u8]) -> io::Result<bool> {
         if offset < PAGE {
-            return self.read_head(offset, out);
+            self.read_head(offset, out)?;
+            return Ok(true);
         }
         let (first, count) = whole_pages(offset, out.len())?;
         let mut at = 0;
@@ -368,11 +378,7 @@ impl Checked {
             }
             at += run;
         }
-        if is_damaged {
-            // Not a byte of it: a page over several of these is one page to redb.
-            out.fill(0);
-        }
-        Ok(())
+        Ok(!is_damaged)
     }
 
     fn matches(&self, number: u64, bytes: &[u8], tag: u64) -> bool {

@@ -280,6 +280,57 @@ impl Log {
         Ok(last)
     }
 
+    /// Gives out what whole records of an epoch say, in their order, and goes on behind those that cannot be read.
+    /// Returns how many it gave out, and how many are known to be missing.
+    pub(crate) fn replay_whole(
+        &mut self,
+        epoch: u64,
+        mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(u64, u64), Error> {
+        self.begin(epoch);
+        let mut whole = Vec::new();
+        let mut at = 0;
+        while let Some(header) = self.read_header(at)? {
+            if header.epoch == epoch && self.is_whole(at, &header) {
+                whole.push((at, header));
+            }
+            at += whole
+                .last()
+                .filter(|(last, _)| *last == at)
+                .map_or(SECTOR_BYTES as u64, |(_, header)| header.record_bytes());
+        }
+        let synced = whole.iter().map(|(_, header)| header.synced_count).fold(self.marked(), u64::max);
+        let (mut next, mut replayed) = (0, 0);
+        for (at, header) in whole {
+            // One that follows on nothing was once on disk, or counts for nothing.
+            if header.number != next && !(next..synced).contains(&header.number) {
+                continue;
+            }
+            let record = self.read_record(at, &header)?.unwrap_or_default();
+            let mut rest = record.get(HEADER_BYTES + Position::BYTES..).unwrap_or_default();
+            while let Some((key, value)) = take_entry(&mut rest) {
+                apply(key, value)?;
+            }
+            next = header.number + 1;
+            replayed += 1;
+        }
+        Ok((replayed, next.max(synced) - replayed))
+    }
+
+    /// The epoch of the newest record that can be read.
+    pub(crate) fn newest_epoch(&self) -> Result<Option<u64>, Error> {
+        let mut newest = None;
+        for at in (0..self.disk.bytes()).step_by(SECTOR_BYTES) {
+            if let Some(header) = self.read_header(at)?
+                && Some(header.epoch) > newest
+                && self.is_whole(at, &header)
+            {
+                newest = Some(header.epoch);
+            }
+        }
+        Ok(newest)
+    }
+
     /// Absent past the end.
     fn read_header(&self, at: u64) -> io::Result<Option<Header>> {
         if at + SECTOR_BYTES as u64 > self.disk.bytes() {

@@ -262,7 +262,7 @@ pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// A file that is made is for this user alone.
-fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
+pub(crate) fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(purpose != Use::Read).create(purpose == Use::Create).truncate(false);
     #[cfg(unix)]
