@@ -12,6 +12,7 @@ const OPTIONS: Options = Options {
     durability: larder_storage::Durability::Immediate,
     cache_bytes: 64 << 10,
     log_bytes: 64 << 10,
+    queue_bytes: 256 << 20,
     key: None,
 };
 

@@ -53,8 +53,6 @@ const GROUP_BATCHES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 16 << 20;
 /// From how many batches on a group is answered by another thread.
 const ANSWERED_ASIDE_MIN: usize = 8;
-/// Bound on what may wait in memory.
-const QUEUE_BYTES_MAX: usize = 256 << 20;
 /// How long `Durability::Relaxed` may leave a commit unsynced.
 const RELAXED_SYNC: Duration = Duration::from_millis(100);
 /// How long no one must have written before the log's end is marked.
@@ -109,6 +107,8 @@ impl Wake for Unpark {
 pub(crate) struct Shared {
     table: ArcSwap<Table>,
     medium: Arc<Medium>,
+    /// Bound on what may wait in memory.
+    queue_bytes: usize,
     generation: AtomicU64,
     queue: Mutex<Queue>,
     read_only: bool,
@@ -219,8 +219,8 @@ impl Shared {
         if self.read_only && !batch.is_empty() {
             return Err(Error::ReadOnly);
         }
-        if batch.bytes() > QUEUE_BYTES_MAX {
-            return Err(Error::TooLarge { bytes: batch.bytes(), limit: QUEUE_BYTES_MAX });
+        if batch.bytes() > self.queue_bytes {
+            return Err(Error::TooLarge { bytes: batch.bytes(), limit: self.queue_bytes });
         }
         if self.medium.damaged_pages() > 0 {
             // Not in the commit thread, where it would fail whoever shares the group.
@@ -236,7 +236,7 @@ impl Shared {
             if self.generation() != seen {
                 return Err(Error::Lost);
             }
-            if queue.bytes + batch.bytes() > QUEUE_BYTES_MAX {
+            if queue.bytes + batch.bytes() > self.queue_bytes {
                 return Err(Error::Busy { queued_bytes: queue.bytes });
             }
             let number = queue.next_number;
@@ -455,6 +455,7 @@ impl Committer {
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
             medium: Arc::clone(&medium),
+            queue_bytes: options.queue_bytes,
             generation: AtomicU64::new(0),
             queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
             read_only,

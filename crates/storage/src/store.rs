@@ -23,13 +23,21 @@ pub struct Options {
     /// Room for writes before the tree takes them, in a new store. More of it makes writing faster, and
     /// opening after a crash slower.
     pub log_bytes: u64,
+    /// How much may wait for the disk in memory before writes are refused, as [`Error::Busy`].
+    pub queue_bytes: usize,
     /// Encrypts a new store, and opens an encrypted one.
     pub key: Option<Key>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { durability: Durability::Immediate, cache_bytes: 256 << 20, log_bytes: 32 << 20, key: None }
+        Self {
+            durability: Durability::Immediate,
+            cache_bytes: 256 << 20,
+            log_bytes: 32 << 20,
+            queue_bytes: 256 << 20,
+            key: None,
+        }
     }
 }
 

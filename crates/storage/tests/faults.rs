@@ -13,8 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Small, so that most reads reach the disk, and the log is full after two batches.
-const OPTIONS: Options =
-    Options { durability: Durability::Immediate, cache_bytes: 16 << 10, log_bytes: 8 << 10, key: None };
+const OPTIONS: Options = Options {
+    durability: Durability::Immediate,
+    cache_bytes: 16 << 10,
+    log_bytes: 8 << 10,
+    queue_bytes: 256 << 20,
+    key: None,
+};
 const BATCHES: u32 = 5;
 const KEYS_PER_BATCH: u32 = 12;
 

@@ -7,8 +7,13 @@ use larder_storage::{Batch, Durability, Error, Key, Options, Store, rekey};
 use std::path::Path;
 
 const MARKER: &[u8] = b"a marker that nobody may find";
-const OPTIONS: Options =
-    Options { durability: Durability::Immediate, cache_bytes: 16 << 10, log_bytes: 8 << 10, key: None };
+const OPTIONS: Options = Options {
+    durability: Durability::Immediate,
+    cache_bytes: 16 << 10,
+    log_bytes: 8 << 10,
+    queue_bytes: 256 << 20,
+    key: None,
+};
 
 fn key(byte: u8) -> Key {
     Key::new([byte; 32])
