@@ -21,6 +21,7 @@ use crate::ops::{
     BackupDescription, BackupKind, BackupStatus, CreateBackup, DeleteBackup, DescribeBackup, ListBackups,
     ListBackupsOutput, RestoreTableFromBackup, TableDescription, TimeToLive,
 };
+use crate::tables::Counts;
 use crate::{Engine, Error, item_bytes, record, restore};
 
 /// Backups in one answer of ListBackups.
@@ -68,6 +69,11 @@ impl Backup {
         self.items.is_being_copied() || !self.items.copies.is_empty()
     }
 
+    /// What says how large it is. Until it is made, it is about to be as large as its table.
+    fn counted(&self) -> &Table {
+        if self.items.is_being_copied() { &self.table } else { &self.items }
+    }
+
     /// Whether nothing goes on with it: one that cannot be made, because something is damaged, can be removed.
     fn may_go(&self, engine: &Engine) -> bool {
         !engine.is_filling(&self.items) && self.items.copies.is_empty()
@@ -84,6 +90,7 @@ impl Engine {
         request: CreateBackup,
         now: UnixTime,
     ) -> Result<BackupDescription, Error> {
+        let counts = self.counts_of(&request.table)?;
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.table;
             let table = catalog.find(name).ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
@@ -94,7 +101,7 @@ impl Engine {
             let id = self.next_table_id(batch);
             let copy = Copy { source: table.id, moment: Moment::Time(moment) };
             let backup = Backup::new(&table, request.name, id, moment, Some(copy));
-            let description = self.describe_kept(&backup)?;
+            let description = describe(&backup, &counts);
             put_backup(batch, &backup);
             catalog.insert_backup(Arc::new(backup));
             // From now on the table is logged, so that what changes can be undone in the backup.
@@ -108,7 +115,7 @@ impl Engine {
 
     pub fn describe_backup(&self, request: &DescribeBackup) -> Result<BackupDescription, Error> {
         let backup = find(&*self.catalog()?, &request.arn)?;
-        self.describe_kept(&backup)
+        self.describe_backup_now(&backup)
     }
 
     pub fn list_backups(&self, request: &ListBackups) -> Result<ListBackupsOutput, Error> {
@@ -125,19 +132,22 @@ impl Engine {
         let backups = found
             .by_ref()
             .take(limit)
-            .map(|backup| self.describe_kept(backup))
+            .map(|backup| self.describe_backup_now(backup))
             .collect::<Result<Vec<_>, _>>()?;
         let last = found.next().and(backups.last().map(|backup| backup.arn.clone()));
         Ok(ListBackupsOutput { backups, last })
     }
 
     pub async fn delete_backup(&self, request: DeleteBackup) -> Result<BackupDescription, Error> {
+        let known = find(&*self.catalog()?, &request.arn)?;
+        // One whose counters are damaged can go, too.
+        let counts = self.counts(known.counted()).or_else(Error::unless_of_one_value)?;
         let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
             let backup = find(catalog, &request.arn)?;
             if !backup.may_go(self) {
                 return Err(ApiError::BackupInUse(request.arn).into());
             }
-            let description = self.describe_kept(&backup)?;
+            let description = describe(&backup, &counts);
             self.abandon_copy(catalog, batch, &backup.items);
             remove(catalog, batch, &backup);
             Ok(((), description))
@@ -167,7 +177,7 @@ impl Engine {
                 backup_arn: Some(request.backup),
                 at: backup.created,
             };
-            let made = self.add_restored(catalog, batch, backup.items.id, definition, restored, now)?;
+            let made = self.add_restored(catalog, batch, backup.items.id, definition, restored, now);
             Ok(((), made))
         })?;
         ticket.await?;
@@ -177,13 +187,11 @@ impl Engine {
 
     /// Removes backups of deleted tables whose time has come. True if there were any.
     pub(crate) fn expire_backups(&self, now: UnixTime) -> Result<bool, Error> {
-        let is_due =
-            |backup: &Backup| backup.expires.is_some_and(|expires| expires <= now) && !backup.is_in_use();
-        if !self.catalog()?.backups_after(None).any(|backup| is_due(backup)) {
+        if self.catalog()?.leaving(now).all(|backup| backup.is_in_use()) {
             return Ok(false);
         }
         let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
-            let due: Vec<_> = catalog.backups_after(None).filter(|backup| is_due(backup)).cloned().collect();
+            let due: Vec<_> = catalog.leaving(now).filter(|backup| !backup.is_in_use()).cloned().collect();
             due.iter().for_each(|backup| remove(catalog, batch, backup));
             Ok(((), ()))
         })?;
@@ -192,29 +200,31 @@ impl Engine {
         Ok(true)
     }
 
-    fn describe_kept(&self, backup: &Backup) -> Result<BackupDescription, Error> {
-        let making = backup.items.is_being_copied();
-        // Until it is made, it is about to be as large as its table.
-        let counted = if making { &backup.table } else { &backup.items };
-        let [item_count, bytes] = self.counters(counted, TreeId::ITEMS)?;
-        let table = &*backup.table;
-        Ok(BackupDescription {
-            arn: backup.arn(),
-            name: backup.name.clone(),
-            kind: backup.kind(),
-            status: if making { BackupStatus::Creating } else { BackupStatus::Available },
-            created: backup.created,
-            expires: backup.expires,
-            item_count,
-            bytes,
-            table: table.definition.clone(),
-            table_id: table.history.uuid,
-            table_created: table.history.created,
-            time_to_live: table
-                .expiry
-                .as_ref()
-                .map_or(TimeToLive::Disabled, |expiry| TimeToLive::Enabled(expiry.attribute.clone())),
-        })
+    fn describe_backup_now(&self, backup: &Backup) -> Result<BackupDescription, Error> {
+        Ok(describe(backup, &self.counts(backup.counted())?))
+    }
+}
+
+fn describe(backup: &Backup, counts: &Counts) -> BackupDescription {
+    let making = backup.items.is_being_copied();
+    let [item_count, bytes] = counts.of(backup.counted(), TreeId::ITEMS);
+    let table = &*backup.table;
+    BackupDescription {
+        arn: backup.arn(),
+        name: backup.name.clone(),
+        kind: backup.kind(),
+        status: if making { BackupStatus::Creating } else { BackupStatus::Available },
+        created: backup.created,
+        expires: backup.expires,
+        item_count,
+        bytes,
+        table: table.definition.clone(),
+        table_id: table.history.uuid,
+        table_created: table.history.created,
+        time_to_live: table
+            .expiry
+            .as_ref()
+            .map_or(TimeToLive::Disabled, |expiry| TimeToLive::Enabled(expiry.attribute.clone())),
     }
 }
 

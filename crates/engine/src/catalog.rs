@@ -3,22 +3,30 @@
 //! The catalog is kept in memory and in one record per table or backup. A record is an item like any other, so it needs
 //! no format of its own; `record.rs` says what is in it.
 //!
-//! Writers hold the catalog while they stage and submit a change, and a change of the catalog waits for them,
-//! so no write ever misses an index that was added beside it.
+//! In memory it is a value that never changes: a change is made to a clone, which shares all that stays the same,
+//! and the clone takes its place once what must be written with it is submitted. A change that is refused, for
+//! whatever reason, leaves no trace. Whoever reads takes the value as it is and waits for nobody.
+//!
+//! Writers pass a gate while they stage and submit a write, and a change of the catalog waits for them and holds
+//! them up, so no write ever misses an index that was added beside it. Nothing is read from disk behind the gate
+//! but the items of a write.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use larder_model::{ApiError, IndexDefinition, Item, StreamView, TableDefinition, TableName, UnixTime};
-use larder_storage::{Batch, Generation, Store};
+use larder_storage::{Batch, Generation, Store, Ticket};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use rpds::{RedBlackTreeMapSync as Map, RedBlackTreeSetSync as Set};
 
 use crate::backup::put_backup;
 use crate::copy::Copy;
 use crate::layout::{self, TableId, TreeId};
 use crate::metrics::TableMetrics;
 use crate::tables::put_record;
-use crate::{Error, item_bytes, key_bytes, record};
+use crate::work::Sweep;
+use crate::{Engine, Error, item_bytes, key_bytes, record};
 
 /// A table as the engine knows it. Replaced, never changed.
 #[derive(Clone, Debug)]
@@ -159,44 +167,75 @@ impl Table {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Catalog {
-    tables: BTreeMap<TableName, Arc<Table>>,
-    backups: BTreeMap<String, Arc<Backup>>,
+    tables: Map<TableName, Arc<Table>>,
+    by_id: Map<TableId, Arc<Table>>,
+    backups: Map<String, Arc<Backup>>,
+    /// The backups by the tables that keep their items.
+    keepers: Map<TableId, Arc<Backup>>,
+    /// Tables that are being copied into, those that backups keep among them.
+    copied: Set<TableId>,
+    /// Tables with an index or an expiry tree that is being filled.
+    building: Set<TableId>,
+    /// Tables whose items expire.
+    expiring: Set<TableId>,
+    /// Backups that go by themselves, in the order they do.
+    leaving: Set<(UnixTime, String)>,
+    /// What this change of the catalog leaves without an owner. Empty once it is published.
+    dropped: Vec<Dropped>,
     /// What the catalog rests on. Once the store has lost writes, it may hold changes that never were.
     pub(crate) generation: Generation,
 }
 
 impl Catalog {
+    fn empty(generation: Generation) -> Self {
+        Self {
+            tables: Map::new_sync(),
+            by_id: Map::new_sync(),
+            backups: Map::new_sync(),
+            keepers: Map::new_sync(),
+            copied: Set::new_sync(),
+            building: Set::new_sync(),
+            expiring: Set::new_sync(),
+            leaving: Set::new_sync(),
+            dropped: Vec::new(),
+            generation,
+        }
+    }
+
     /// Reads all records.
     pub(crate) fn load(store: &Store) -> Result<Self, Error> {
         // The generation first: should it change meanwhile, the catalog is read again.
-        let generation = store.generation();
+        let mut catalog = Self::empty(store.generation());
         let snapshot = store.snapshot();
         let records = |from: [u8; 1]| {
             let to = key_bytes::after_prefix(&from).expect("records do not begin with FF");
             snapshot.range(Bound::Included(&from), Bound::Excluded(&to))
         };
-        let mut tables = BTreeMap::new();
         for entry in records(layout::records())? {
             let (_, value) = entry?;
-            let table = record::read(&item_bytes::decode(&value)?)?;
-            tables.insert(table.name().clone(), Arc::new(table));
+            catalog.insert(Arc::new(record::read(&item_bytes::decode(&value)?)?));
         }
-        let mut backups = BTreeMap::new();
         for entry in records(layout::backups())? {
             let (_, value) = entry?;
-            let backup = record::read_backup(&item_bytes::decode(&value)?)?;
-            backups.insert(backup.id.clone(), Arc::new(backup));
+            catalog.insert_backup(Arc::new(record::read_backup(&item_bytes::decode(&value)?)?));
         }
-        Ok(Self { tables, backups, generation })
+        Ok(catalog)
+    }
+
+    /// Whether the store has lost nothing since.
+    fn is_of(&self, store: &Store) -> bool {
+        self.generation == store.generation()
     }
 
     /// Takes over what another catalog's tables have counted.
-    pub(crate) fn go_on_counting(&mut self, before: &Self) {
-        for table in self.tables.values_mut() {
+    fn go_on_counting(&mut self, before: &Self) {
+        let tables: Vec<Arc<Table>> = self.tables().cloned().collect();
+        for mut table in tables {
             if let Some(known) = before.by_id(table.id) {
-                Arc::make_mut(table).metrics = known.metrics.clone();
+                Arc::make_mut(&mut table).metrics = known.metrics.clone();
+                self.insert(table);
             }
         }
     }
@@ -213,17 +252,38 @@ impl Catalog {
     }
 
     pub(crate) fn by_id(&self, id: TableId) -> Option<&Arc<Table>> {
-        self.tables.values().find(|table| table.id == id)
+        self.by_id.get(&id)
     }
 
     /// Tables, and those that backups keep.
     pub(crate) fn all_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.tables.values().chain(self.backups.values().map(|backup| &backup.items))
+        self.tables().chain(self.backups.values().map(|backup| &backup.items))
     }
 
     /// A table, or one that a backup keeps.
     pub(crate) fn any_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
-        self.all_tables().find(|table| table.id == id)
+        self.by_id(id).or_else(|| self.keepers.get(&id).map(|backup| &backup.items))
+    }
+
+    /// Tables that are being copied into, those that backups keep among them; the oldest first.
+    pub(crate) fn copied(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.copied.iter().filter_map(|id| self.any_by_id(*id))
+    }
+
+    /// Tables with an index or an expiry tree that is being filled, the oldest first.
+    pub(crate) fn building(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.building.iter().filter_map(|id| self.by_id(*id))
+    }
+
+    /// Tables whose items expire.
+    pub(crate) fn expiring(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.expiring.iter().filter_map(|id| self.by_id(*id))
+    }
+
+    /// Backups whose time has come.
+    pub(crate) fn leaving(&self, now: UnixTime) -> impl Iterator<Item = &Arc<Backup>> {
+        let due = self.leaving.iter().take_while(move |(expires, _)| *expires <= now);
+        due.filter_map(|(_, id)| self.backup(id))
     }
 
     /// Notes that a copy is whole, and that its source is free.
@@ -243,7 +303,7 @@ impl Catalog {
             change(&mut table);
             put_record(batch, &table);
             self.insert(Arc::new(table));
-        } else if let Some(backup) = self.backups.values().find(|backup| backup.items.id == id) {
+        } else if let Some(backup) = self.keepers.get(&id) {
             let mut backup = (**backup).clone();
             change(Arc::make_mut(&mut backup.items));
             put_backup(batch, &backup);
@@ -262,11 +322,32 @@ impl Catalog {
     }
 
     pub(crate) fn insert(&mut self, table: Arc<Table>) {
-        self.tables.insert(table.name().clone(), table);
+        if let Some(before) = self.by_id(table.id) {
+            let trees = before.trees.iter().map(|tree| tree.id).chain([TreeId::EXPIRY]);
+            let gone = trees.filter(|tree| before.owns(*tree) && !table.owns(*tree));
+            let record = layout::record(table.name().as_str());
+            let gone =
+                gone.map(|tree| Dropped { prefix: layout::tree(table.id, tree), record: record.clone() });
+            let gone: Vec<Dropped> = gone.collect();
+            self.dropped.extend(gone);
+        }
+        let fills = table.trees.iter().any(|tree| tree.building)
+            || table.expiry.as_ref().is_some_and(|expiry| expiry.building);
+        set(&mut self.copied, table.id, table.is_being_copied());
+        set(&mut self.building, table.id, fills);
+        set(&mut self.expiring, table.id, table.expiry.is_some());
+        self.by_id.insert_mut(table.id, table.clone());
+        self.tables.insert_mut(table.name().clone(), table);
     }
 
     pub(crate) fn remove(&mut self, name: &TableName) {
-        self.tables.remove(name);
+        let Some(id) = self.find(name).map(|table| table.id) else { return };
+        self.dropped.push(Dropped { prefix: layout::table_data(id), record: layout::record(name.as_str()) });
+        self.tables.remove_mut(name);
+        self.by_id.remove_mut(&id);
+        for ids in [&mut self.copied, &mut self.building, &mut self.expiring] {
+            ids.remove_mut(&id);
+        }
     }
 
     pub(crate) fn backup(&self, id: &str) -> Option<&Arc<Backup>> {
@@ -280,10 +361,146 @@ impl Catalog {
     }
 
     pub(crate) fn insert_backup(&mut self, backup: Arc<Backup>) {
-        self.backups.insert(backup.id.clone(), backup);
+        set(&mut self.copied, backup.items.id, backup.items.is_being_copied());
+        if let Some(expires) = backup.expires {
+            self.leaving.insert_mut((expires, backup.id.clone()));
+        }
+        self.keepers.insert_mut(backup.items.id, backup.clone());
+        self.backups.insert_mut(backup.id.clone(), backup);
     }
 
     pub(crate) fn remove_backup(&mut self, id: &str) {
-        self.backups.remove(id);
+        let Some(backup) = self.backup(id).cloned() else { return };
+        self.dropped
+            .push(Dropped { prefix: layout::table_data(backup.items.id), record: layout::backup(id) });
+        self.backups.remove_mut(id);
+        self.keepers.remove_mut(&backup.items.id);
+        set(&mut self.copied, backup.items.id, false);
+        if let Some(expires) = backup.expires {
+            self.leaving.remove_mut(&(expires, backup.id.clone()));
+        }
+    }
+}
+
+/// Data that nobody owns any more, and the record whose change makes it so.
+#[derive(Clone, Debug)]
+struct Dropped {
+    prefix: Vec<u8>,
+    record: Vec<u8>,
+}
+
+fn set(ids: &mut Set<TableId>, id: TableId, there: bool) {
+    if there {
+        ids.insert_mut(id);
+    } else {
+        ids.remove_mut(&id);
+    }
+}
+
+/// The catalog that is in force.
+#[derive(Debug)]
+pub(crate) struct Published {
+    current: ArcSwap<Catalog>,
+    gate: RwLock<()>,
+    /// Held by whoever reads the catalog from the store; the others need what it will have read.
+    loading: Mutex<()>,
+}
+
+/// The catalog while a write is staged and submitted: nobody changes it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Writing<'a> {
+    catalog: Guard<Arc<Catalog>>,
+    _gate: RwLockReadGuard<'a, ()>,
+}
+
+impl Deref for Writing<'_> {
+    type Target = Catalog;
+
+    fn deref(&self) -> &Catalog {
+        &self.catalog
+    }
+}
+
+impl Published {
+    pub(crate) fn new(catalog: Catalog) -> Self {
+        Self { current: ArcSwap::from_pointee(catalog), gate: RwLock::new(()), loading: Mutex::new(()) }
+    }
+
+    /// The last one, though the store may have lost what it rests on.
+    pub(crate) fn last(&self) -> Guard<Arc<Catalog>> {
+        self.current.load()
+    }
+
+    /// Reads the catalog again after the store has lost writes.
+    ///
+    /// Nobody can have changed the catalog of this generation before it is published here, so all there is of it
+    /// has been committed. A change that was submitted before the loss may still be published over it; it is of
+    /// an older generation, and is replaced in its turn.
+    fn reload(&self, store: &Store) -> Result<(), Error> {
+        let _loading = self.loading.lock();
+        let last = self.current.load();
+        if last.is_of(store) {
+            return Ok(());
+        }
+        let mut fresh = Catalog::load(store)?;
+        fresh.go_on_counting(&last);
+        self.current.store(Arc::new(fresh));
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// The catalog as it rests on what the store holds. It stays as it is while it is held, and holds nobody up.
+    pub(crate) fn catalog(&self) -> Result<Guard<Arc<Catalog>>, Error> {
+        loop {
+            let catalog = self.catalog.current.load();
+            if catalog.is_of(&self.store) {
+                return Ok(catalog);
+            }
+            self.catalog.reload(&self.store)?;
+        }
+    }
+
+    /// The catalog for a write, to be held from before it is staged until it is submitted, and no longer.
+    pub(crate) fn writing(&self) -> Result<Writing<'_>, Error> {
+        loop {
+            let gate = self.catalog.gate.read();
+            let catalog = self.catalog.current.load();
+            if catalog.is_of(&self.store) {
+                return Ok(Writing { catalog, _gate: gate });
+            }
+            drop(gate);
+            self.catalog.reload(&self.store)?;
+        }
+    }
+
+    /// Changes the catalog and submits what must be written with the change; if either fails, nothing has changed.
+    ///
+    /// No writer is between reading the catalog and submitting while `change` runs, and none begins. So it must
+    /// not read the store: whoever needs something from there reads it before.
+    ///
+    /// Should the batch be lost with a failed commit, the store's generation changes, and whoever uses the
+    /// catalog next reads it again from what was kept.
+    pub(crate) fn change_catalog<A, B>(
+        &self,
+        change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<(A, B), Error>,
+    ) -> Result<(A, Ticket, B), Error> {
+        let (_gate, mut catalog) = loop {
+            let gate = self.catalog.gate.write();
+            let catalog = self.catalog.current.load();
+            if catalog.is_of(&self.store) {
+                break (gate, Catalog::clone(&catalog));
+            }
+            drop(gate);
+            self.catalog.reload(&self.store)?;
+        };
+        let mut batch = Batch::default();
+        let (a, b) = change(&mut catalog, &mut batch)?;
+        let ticket = self.store.submit(batch, catalog.generation)?;
+        let dropped = std::mem::take(&mut catalog.dropped);
+        self.catalog.current.store(Arc::new(catalog));
+        let sweeps = dropped.into_iter().map(|dropped| Sweep::of(dropped.prefix, Some(dropped.record)));
+        self.garbage.lock().extend(sweeps);
+        Ok((a, ticket, b))
     }
 }

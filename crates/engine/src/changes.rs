@@ -256,7 +256,7 @@ impl Engine {
             let Some((key, _)) = first else { return Ok(more) };
             let id = layout::change_owner(&key).ok_or(Error::Damaged("the log's key cannot be read"))?;
             from = after(&layout::changes(id));
-            let catalog = self.catalog()?;
+            let catalog = self.writing()?;
             let forgotten = match catalog.by_id(id) {
                 Some(table) if !table.copies.is_empty() => continue,
                 Some(table) => {

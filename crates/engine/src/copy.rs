@@ -99,7 +99,7 @@ impl Progress {
 
 /// The copies that are being made.
 fn unfinished(catalog: &Catalog) -> Vec<(Arc<Table>, Copy)> {
-    catalog.all_tables().filter_map(|table| Some((table.clone(), table.restored.as_ref()?.copy?))).collect()
+    catalog.copied().filter_map(|table| Some((table.clone(), table.restored.as_ref()?.copy?))).collect()
 }
 
 impl Engine {
@@ -161,7 +161,7 @@ impl Engine {
 
     /// Makes one batch of what the copy's items become. The keys are without the part that names a table.
     fn take_step(&self, target: &Table, (items, progress): Step, seen: Generation) -> Result<(), Error> {
-        let catalog = self.catalog()?;
+        let catalog = self.writing()?;
         // It may have been deleted meanwhile.
         if catalog.any_by_id(target.id).is_none() {
             return Ok(());

@@ -145,6 +145,11 @@ pub(crate) fn tree(table: TableId, tree: TreeId) -> Vec<u8> {
     out
 }
 
+/// All data of a table.
+pub(crate) fn table_data(table: TableId) -> Vec<u8> {
+    [&[DATA][..], &table.0.to_be_bytes()].concat()
+}
+
 /// All data of all tables.
 pub(crate) fn data() -> [u8; 1] {
     [DATA]

@@ -38,29 +38,29 @@ mod verify;
 mod work;
 mod write;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
+use std::sync::atomic::{AtomicI64, AtomicU32};
 
 use larder_model::{ApiError, TableName, UnixTime};
 use larder_storage::{Activity, Batch, Options, Store};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use ttl::Reaped;
 pub use verify::Verified;
 pub use work::Worked;
 
-use catalog::{Catalog, Table};
+use catalog::{Catalog, Published, Table};
 use item_bytes::ItemBytesError;
 use key_rules::KeyFault;
 use layout::TableId;
 use metrics::Metrics;
 use ops::{Request, Response};
 use record::RecordError;
-use work::Progress;
+use work::{Progress, Sweep};
 use write::ItemLocks;
 
 /// What wrote this store.
@@ -74,7 +74,7 @@ pub struct Engine(Arc<Inner>);
 #[derive(Debug)]
 pub struct Inner {
     store: Store,
-    catalog: RwLock<Catalog>,
+    catalog: Published,
     locks: ItemLocks,
     last_table: AtomicU32,
     /// The time of the newest change.
@@ -82,8 +82,8 @@ pub struct Inner {
     progress: Mutex<Progress>,
     /// Copies whose last step failed: nobody need wait for them.
     stuck_copies: Mutex<HashSet<TableId>>,
-    /// Something may belong to no table any more.
-    garbage: AtomicBool,
+    /// Where something may belong to no table any more.
+    garbage: Mutex<VecDeque<Sweep>>,
     wake: Notify,
     metrics: Metrics,
 }
@@ -126,6 +126,11 @@ pub enum Error {
 impl Error {
     fn validation(message: impl Into<String>) -> Self {
         Self::Api(ApiError::Validation(message.into()))
+    }
+
+    /// For what can do without the value that cannot be read.
+    fn unless_of_one_value<T: Default>(self) -> Result<T, Self> {
+        if self.is_of_one_value() { Ok(T::default()) } else { Err(self) }
     }
 
     /// Something that is stored cannot be read; all else can.
@@ -186,14 +191,14 @@ impl Engine {
         let catalog = Catalog::load(&store)?;
         let last_change = changes::newest_time(&snapshot, &catalog)?;
         Ok(Self(Arc::new(Inner {
-            catalog: RwLock::new(catalog),
+            catalog: Published::new(catalog),
             last_change_millis: AtomicI64::new(last_change),
             store,
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),
             progress: Mutex::default(),
             stuck_copies: Mutex::default(),
-            garbage: AtomicBool::new(true),
+            garbage: Mutex::new(VecDeque::from([Sweep::everything()])),
             wake: Notify::new(),
             metrics: Metrics::default(),
         })))
@@ -302,7 +307,7 @@ impl Engine {
 
     /// Those of the tables that are there.
     fn known_tables<'a>(&self, names: impl Iterator<Item = &'a TableName>) -> Vec<Option<Arc<Table>>> {
-        let catalog = self.catalog.read();
+        let catalog = self.catalog.last();
         names.map(|name| catalog.find(name).cloned()).collect()
     }
 
@@ -310,20 +315,5 @@ impl Engine {
         let id = self.last_table.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         batch.put(layout::LAST_TABLE.to_vec(), id.to_be_bytes().to_vec());
         TableId(id)
-    }
-
-    /// The catalog as it rests on what the store holds, for as long as it is held.
-    fn catalog(&self) -> Result<RwLockReadGuard<'_, Catalog>, Error> {
-        loop {
-            let catalog = self.catalog.read();
-            if catalog.generation == self.store.generation() {
-                return Ok(catalog);
-            }
-            drop(catalog);
-            let mut fresh = Catalog::load(&self.store)?;
-            let mut known = self.catalog.write();
-            fresh.go_on_counting(&known);
-            *known = fresh;
-        }
     }
 }

@@ -15,8 +15,8 @@ use crate::ops::{
     BillingMode, CreateTable, EncryptionSpecification, KeyElement, KeyRole, NewIndex, ProjectionKind,
     ProjectionSpecification, RestoreOverrides, TableDescription,
 };
-use crate::tables::{new_table, put_record};
-use crate::{Engine, Error, table_rules};
+use crate::tables::{Counts, describe, new_table, put_record};
+use crate::{Engine, table_rules};
 
 impl Engine {
     /// Adds a table that is going to be filled from `source`.
@@ -28,14 +28,14 @@ impl Engine {
         definition: TableDefinition,
         restored: Restored,
         now: UnixTime,
-    ) -> Result<TableDescription, Error> {
+    ) -> TableDescription {
         let id = self.next_table_id(batch);
         let table = Table { restored: Some(restored), ..new_table(id, definition, now) };
-        let description = self.describe(&table)?;
+        let description = describe(&table, &Counts::default());
         put_record(batch, &table);
         catalog.insert(table.into());
         catalog.change(batch, source, |source| source.copies.push(id));
-        Ok(description)
+        description
     }
 }
 

@@ -3,6 +3,7 @@
 //! A change is visible to other requests as soon as it is submitted and answered once it is on disk. Work that
 //! takes time (filling an index, clearing away what was dropped) is left to [`Engine::work`].
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use larder_model::{
 use larder_storage::{Batch, Ticket};
 
 use crate::backup::put_backup;
-use crate::catalog::{Backup, Catalog, Expiry, History, IndexTree, Table};
+use crate::catalog::{Backup, Expiry, History, IndexTree, Table};
 use crate::layout::{self, TableId, TreeId};
 use crate::ops::{
     CreateTable, DeleteTable, DescribeTable, DescribeTimeToLive, IndexDescription, IndexStatus, ListTables,
@@ -38,8 +39,9 @@ impl Engine {
             table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
             let table = Arc::new(table);
             put_record(batch, &table);
-            catalog.insert(table.clone());
-            Ok(((), self.describe(&table)?))
+            let description = describe(&table, &Counts::default());
+            catalog.insert(table);
+            Ok(((), description))
         })?;
         ticket.await?;
         description.status = TableStatus::Creating;
@@ -51,7 +53,7 @@ impl Engine {
 
     pub fn describe_table(&self, request: &DescribeTable) -> Result<TableDescription, Error> {
         let table = self.named_table(&request.table)?;
-        self.describe(&table)
+        Ok(describe(&table, &self.counts(&table)?))
     }
 
     pub fn list_tables(&self, request: &ListTables) -> Result<ListTablesOutput, Error> {
@@ -65,6 +67,7 @@ impl Engine {
 
     pub async fn update_table(&self, request: UpdateTable, now: UnixTime) -> Result<TableDescription, Error> {
         table_rules::check_update(&request)?;
+        let counts = self.counts_of(&request.table)?;
         let (deleted, ticket, mut description) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
             check_whole(&table)?;
@@ -73,13 +76,14 @@ impl Engine {
             let deleted = change.deleted_index.as_ref().and_then(|name| {
                 let index = table.index(name.as_str())?;
                 batch.delete(layout::counters(table.id, index.tree.id));
-                Some((self.describe_index(&table, index.tree), index.definition.clone()))
+                Some((describe_index(&table, index.tree, &counts), index.definition.clone()))
             });
             let now = self.stamp(now).time;
             let changed = Arc::new(changed_table(&table, change.definition, change.stream_switched, now)?);
             put_record(batch, &changed);
-            catalog.insert(changed.clone());
-            Ok((deleted, self.describe(&changed)?))
+            let description = describe(&changed, &counts);
+            catalog.insert(changed);
+            Ok((deleted, description))
         })?;
         ticket.await?;
         self.wake_worker();
@@ -87,12 +91,14 @@ impl Engine {
         if let Some((gone, definition)) = deleted {
             // The answer still shows the index that goes.
             Arc::make_mut(&mut description.definition).indexes.push(definition);
-            description.indexes.push(IndexDescription { status: IndexStatus::Deleting, ..gone? });
+            description.indexes.push(IndexDescription { status: IndexStatus::Deleting, ..gone });
         }
         Ok(description)
     }
 
     pub async fn delete_table(&self, request: DeleteTable, now: UnixTime) -> Result<TableDescription, Error> {
+        // One whose counters are damaged can go, too.
+        let counts = self.counts_of(&request.table).or_else(Error::unless_of_one_value)?;
         let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
             if table.definition.deletion_protection {
@@ -112,7 +118,7 @@ impl Engine {
                 ))
                 .into());
             }
-            let description = self.describe(&table)?;
+            let description = describe(&table, &counts);
             self.abandon_copy(catalog, batch, &table);
             batch.delete(layout::record(table.name().as_str()));
             for tree in table.trees.iter().map(|tree| tree.id) {
@@ -142,9 +148,7 @@ impl Engine {
     }
 
     fn switch_expiry(&self, request: &UpdateTimeToLive) -> Result<Ticket, Error> {
-        // Locked before the catalog, as whoever fills the tree does.
-        let mut progress = self.progress.lock();
-        let (id, ticket, ()) = self.change_catalog(|catalog, batch| {
+        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
             check_whole(&table)?;
             let attribute = &request.attribute;
@@ -165,10 +169,10 @@ impl Engine {
             let changed = Arc::new(Table { expiry, ..(*table).clone() });
             put_record(batch, &changed);
             catalog.insert(changed);
-            Ok((table.id, ()))
+            // A tree that was begun before it was switched off lacks what was written since.
+            self.progress.lock().give_up(table.id, TreeId::EXPIRY);
+            Ok(((), ()))
         })?;
-        // A tree that was begun before it was switched off lacks what was written since.
-        progress.remove(&(id, TreeId::EXPIRY));
         Ok(ticket)
     }
 
@@ -220,84 +224,80 @@ impl Engine {
         Ok(ticket)
     }
 
-    /// Changes the catalog and submits what must be written with the change.
-    ///
-    /// Should the batch be lost with a failed commit, the store's generation changes, and whoever uses the
-    /// catalog next reads it again from what was kept.
-    pub(crate) fn change_catalog<A, B>(
-        &self,
-        change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<(A, B), Error>,
-    ) -> Result<(A, Ticket, B), Error> {
-        let mut catalog = self.catalog.write();
-        if catalog.generation != self.store.generation() {
-            *catalog = Catalog::load(&self.store)?;
-        }
-        let seen = catalog.generation;
-        let mut batch = Batch::default();
-        let (a, b) = change(&mut catalog, &mut batch)?;
-        match self.store.submit(batch, seen) {
-            Ok(ticket) => Ok((a, ticket, b)),
-            Err(error) => {
-                *catalog = Catalog::load(&self.store)?;
-                Err(error.into())
-            }
-        }
-    }
-
     /// The table, or the answer of operations on tables when there is none.
     fn named_table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
         self.catalog()?.find(name).cloned().ok_or_else(|| table_not_found(name))
     }
 
-    pub(crate) fn describe(&self, table: &Table) -> Result<TableDescription, Error> {
-        let [item_count, bytes] = self.counters(table, TreeId::ITEMS)?;
-        let indexes: Vec<IndexDescription> =
-            table.trees.iter().map(|tree| self.describe_index(table, *tree)).collect::<Result<_, _>>()?;
-        let building = table.trees.iter().any(|tree| tree.building);
-        let history = &table.history;
-        Ok(TableDescription {
-            definition: table.definition.clone(),
-            status: match (table.is_being_copied(), building) {
-                (true, _) => TableStatus::Creating,
-                (false, true) => TableStatus::Updating,
-                (false, false) => TableStatus::Active,
-            },
-            id: history.uuid,
-            created: history.created,
-            item_count,
-            bytes,
-            indexes,
-            on_demand_since: history.on_demand_since,
-            throughput_increased: history.throughput_increased,
-            throughput_decreased: history.throughput_decreased,
-            decreases_today: 0,
-            stream_label: history.stream_label,
-            class_changed: history.class_changed,
-            restored: table.restored.as_ref().map(|restored| RestoreSummary {
-                table_arn: restored.table_arn.clone(),
-                backup_arn: restored.backup_arn.clone(),
-                at: restored.at,
-                in_progress: restored.copy.is_some(),
-            }),
-        })
-    }
-
-    fn describe_index(&self, table: &Table, tree: IndexTree) -> Result<IndexDescription, Error> {
-        let [item_count, bytes] = self.counters(table, tree.id)?;
-        let status = match (table.is_being_copied(), tree.building) {
-            (true, _) => IndexStatus::Creating { backfilling: false },
-            (false, true) => IndexStatus::Creating { backfilling: true },
-            (false, false) => IndexStatus::Active,
-        };
-        Ok(IndexDescription { status, item_count, bytes })
-    }
-
-    pub(crate) fn counters(&self, table: &Table, tree: TreeId) -> Result<[i64; 2], Error> {
-        match self.store.snapshot().get(&layout::counters(table.id, tree))? {
-            Some(value) => Ok(larder_storage::counters(&value)?),
-            None => Ok([0, 0]),
+    /// How large a table and its indexes are now.
+    pub(crate) fn counts(&self, table: &Table) -> Result<Counts, Error> {
+        let snapshot = self.store.snapshot();
+        let mut counts = Counts::default();
+        for tree in table.trees.iter().map(|tree| tree.id).chain([TreeId::ITEMS]) {
+            if let Some(value) = snapshot.get(&layout::counters(table.id, tree))? {
+                counts.0.insert((table.id, tree), larder_storage::counters(&value)?);
+            }
         }
+        Ok(counts)
     }
+
+    /// The same for whoever is about to change the table, and may find that it is gone.
+    pub(crate) fn counts_of(&self, name: &TableName) -> Result<Counts, Error> {
+        let table = self.catalog()?.find(name).cloned();
+        table.map_or(Ok(Counts::default()), |table| self.counts(&table))
+    }
+}
+
+/// How many entries some trees have, and how many bytes those are.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(HashMap<(TableId, TreeId), [i64; 2]>);
+
+impl Counts {
+    /// Nothing, for a tree that nobody had written to.
+    pub(crate) fn of(&self, table: &Table, tree: TreeId) -> [i64; 2] {
+        self.0.get(&(table.id, tree)).copied().unwrap_or_default()
+    }
+}
+
+pub(crate) fn describe(table: &Table, counts: &Counts) -> TableDescription {
+    let [item_count, bytes] = counts.of(table, TreeId::ITEMS);
+    let building = table.trees.iter().any(|tree| tree.building);
+    let history = &table.history;
+    TableDescription {
+        definition: table.definition.clone(),
+        status: match (table.is_being_copied(), building) {
+            (true, _) => TableStatus::Creating,
+            (false, true) => TableStatus::Updating,
+            (false, false) => TableStatus::Active,
+        },
+        id: history.uuid,
+        created: history.created,
+        item_count,
+        bytes,
+        indexes: table.trees.iter().map(|tree| describe_index(table, *tree, counts)).collect(),
+        on_demand_since: history.on_demand_since,
+        throughput_increased: history.throughput_increased,
+        throughput_decreased: history.throughput_decreased,
+        decreases_today: 0,
+        stream_label: history.stream_label,
+        class_changed: history.class_changed,
+        restored: table.restored.as_ref().map(|restored| RestoreSummary {
+            table_arn: restored.table_arn.clone(),
+            backup_arn: restored.backup_arn.clone(),
+            at: restored.at,
+            in_progress: restored.copy.is_some(),
+        }),
+    }
+}
+
+fn describe_index(table: &Table, tree: IndexTree, counts: &Counts) -> IndexDescription {
+    let [item_count, bytes] = counts.of(table, tree.id);
+    let status = match (table.is_being_copied(), tree.building) {
+        (true, _) => IndexStatus::Creating { backfilling: false },
+        (false, true) => IndexStatus::Creating { backfilling: true },
+        (false, false) => IndexStatus::Active,
+    };
+    IndexDescription { status, item_count, bytes }
 }
 
 /// A table that is still being filled cannot be changed.

@@ -95,7 +95,7 @@ impl Engine {
         let fingerprint = request.token.is_some().then(|| fingerprint(&request));
         let TransactWriteItems { writes, token, capacity, collection_metrics: wants_metrics } = request;
 
-        let catalog = self.catalog()?;
+        let catalog = self.writing()?;
         let mut targets = Vec::new();
         let mut reasons = Vec::new();
         let mut keys = Vec::new();

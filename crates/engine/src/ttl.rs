@@ -41,16 +41,13 @@ pub struct Reaped {
     pub more: bool,
 }
 
-/// Whether a table's items expire. While they are still being copied, nobody else may touch them.
-fn expires(table: &Table) -> bool {
-    table.expiry.is_some() && !table.is_being_copied()
-}
-
 impl Engine {
     /// Removes items that expired more than `delay` before `now`, up to a bound.
     pub fn reap(&self, now: UnixTime, delay: Duration) -> Result<Reaped, Error> {
         let due = now.seconds().saturating_sub(i64::try_from(delay.as_secs()).unwrap_or(i64::MAX));
-        let tables: Vec<_> = self.catalog()?.tables().filter(|table| expires(table)).cloned().collect();
+        // While items are still being copied, nobody else may touch them.
+        let tables: Vec<_> =
+            self.catalog()?.expiring().filter(|table| !table.is_being_copied()).cloned().collect();
         let mut reaped = Reaped::default();
         let mut tickets = Vec::new();
         let mut damage = None;
@@ -87,7 +84,7 @@ impl Engine {
         entry_key: &[u8],
         now: UnixTime,
     ) -> Result<(Option<Ticket>, bool), Error> {
-        let catalog = self.catalog()?;
+        let catalog = self.writing()?;
         // The table may have been dropped, or its TTL switched off, since the pass began.
         let Some(table) = catalog.by_id(table.id) else { return Ok((None, false)) };
         let Some(expiry) = &table.expiry else { return Ok((None, false)) };

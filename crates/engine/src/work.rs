@@ -8,23 +8,22 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_model::UnixTime;
 use larder_storage::{Batch, Ticket, Value};
 
-use crate::catalog::{Expiry, IndexTree, Table};
+use crate::catalog::{Catalog, Table};
 use crate::index::{self, Content};
 use crate::layout::{self, TableId, TreeId};
-use crate::tables::put_record;
 use crate::transact::Remembered;
 use crate::write::count;
 use crate::{Engine, Error, item_bytes, key_bytes, ttl};
 
 /// Entries handled in one step.
 const STEP_ENTRIES: usize = 1000;
+/// Trees looked at in one step.
+const STEP_TREES: usize = 1000;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +34,60 @@ pub struct Worked {
     pub expired: usize,
 }
 
-/// How far each new tree has been filled: the last item key looked at.
-pub(crate) type Progress = HashMap<(TableId, TreeId), Vec<u8>>;
+/// How far new trees have been filled.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    runs: u64,
+    trees: HashMap<(TableId, TreeId), Filled>,
+}
+
+#[derive(Clone, Debug)]
+struct Filled {
+    /// Tells it from a tree of the same number that was begun anew.
+    run: u64,
+    /// The last item key looked at.
+    last: Option<Vec<u8>>,
+}
+
+impl Progress {
+    fn begin(&mut self, table: TableId, tree: TreeId) -> Filled {
+        self.runs += 1;
+        let begun = Filled { run: self.runs, last: None };
+        self.trees.insert((table, tree), begun.clone());
+        begun
+    }
+
+    /// Where it is, unless it was begun anew or given up meanwhile.
+    fn of_run(&mut self, table: TableId, tree: TreeId, run: u64) -> Option<&mut Filled> {
+        self.trees.get_mut(&(table, tree)).filter(|filled| filled.run == run)
+    }
+
+    /// A tree that is begun again later lacks what was written meanwhile.
+    pub(crate) fn give_up(&mut self, table: TableId, tree: TreeId) {
+        self.trees.remove(&(table, tree));
+    }
+}
+
+/// A range of data in which something may belong to no table any more.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    from: Vec<u8>,
+    end: Vec<u8>,
+    /// The record whose change made it so. Before that is on disk, more may still come.
+    record: Option<Vec<u8>>,
+}
+
+impl Sweep {
+    /// All data: what was dropped before the store was opened is not known by name.
+    pub(crate) fn everything() -> Self {
+        Self::of(layout::data().to_vec(), None)
+    }
+
+    /// What begins so.
+    pub(crate) fn of(prefix: Vec<u8>, record: Option<Vec<u8>>) -> Self {
+        Self { end: after(&prefix), from: prefix, record }
+    }
+}
 
 impl Engine {
     /// Does one bounded step of whatever there is to do. Blocks until the step is on disk.
@@ -59,55 +110,59 @@ impl Engine {
 
     /// Adds some older items to a new index or expiry tree. True while there may be more.
     fn fill(&self) -> Result<bool, Error> {
-        let building = |table: &Arc<Table>| -> Option<TreeId> {
+        let tree = |table: &Table| {
             let index = table.trees.iter().find(|tree| tree.building).map(|tree| tree.id);
-            index.or_else(|| {
-                table.expiry.as_ref().is_some_and(|expiry| expiry.building).then_some(TreeId::EXPIRY)
-            })
+            index.or_else(|| table.expiry.as_ref()?.building.then_some(TreeId::EXPIRY))
         };
-        let found: Vec<_> =
-            self.catalog()?.tables().filter_map(|table| Some((table.clone(), building(table)?))).collect();
-        let mut damage = Ok(false);
-        for (table, tree) in found {
-            match self.fill_further(&table, tree) {
-                // One that cannot go on, because something is damaged, does not hold up the others.
-                Err(error) if error.is_damage() => damage = Err(error),
-                filled => return filled,
+        let building: Vec<(TableId, TreeId)> =
+            self.catalog()?.building().filter_map(|table| Some((table.id, tree(table)?))).collect();
+        let mut failed = Ok(false);
+        for (table, tree) in building {
+            // One that cannot go on does not hold up the others.
+            match self.fill_further(table, tree) {
+                Ok(()) => return Ok(true),
+                Err(error) if error.is_damage() => failed = Err(error),
+                Err(error) => return Err(error),
             }
         }
-        damage
+        failed
     }
 
-    fn fill_further(&self, table: &Table, tree: TreeId) -> Result<bool, Error> {
-        let mut progress = self.progress.lock();
-        if !progress.contains_key(&(table.id, tree)) {
-            // Writes from before the tree was known may still be on their way to the snapshot.
-            self.store.write(Batch::default())?;
-        }
-        let items = layout::tree(table.id, TreeId::ITEMS);
-        let end = key_bytes::after_prefix(&items).expect("a data key does not begin with FF");
-        let last = progress.get(&(table.id, tree));
-        let from = last.map_or(Bound::Included(items.as_slice()), |last| Bound::Excluded(last.as_slice()));
+    fn fill_further(&self, table: TableId, tree: TreeId) -> Result<(), Error> {
+        let begun = self.progress.lock().trees.get(&(table, tree)).cloned();
+        let Filled { run, last } = match begun {
+            Some(filled) => filled,
+            None => {
+                let begun = self.progress.lock().begin(table, tree);
+                // Writes from before the tree was known may still be on their way to the snapshot.
+                self.store
+                    .write(Batch::default())
+                    .inspect_err(|_| self.progress.lock().give_up(table, tree))?;
+                begun
+            }
+        };
+        let items = layout::tree(table, TreeId::ITEMS);
+        let end = after(&items);
+        let from = last.as_deref().map_or(Bound::Included(items.as_slice()), Bound::Excluded);
         let range = self.store.snapshot().range(from, Bound::Excluded(&end))?;
         let keys = range.take(STEP_ENTRIES).map(|entry| entry.map(|(key, _)| key.to_vec()));
         let keys: Vec<Vec<u8>> = keys.collect::<Result<_, _>>()?;
         let tickets =
-            keys.iter().map(|key| self.fill_one(table.id, tree, key)).collect::<Result<Vec<_>, _>>()?;
+            keys.iter().map(|key| self.fill_one(table, tree, key)).collect::<Result<Vec<_>, _>>()?;
         tickets.into_iter().flatten().try_for_each(Ticket::wait)?;
         match keys.into_iter().next_back() {
             Some(last) => {
-                progress.insert((table.id, tree), last);
+                if let Some(filled) = self.progress.lock().of_run(table, tree, run) {
+                    filled.last = Some(last);
+                }
+                Ok(())
             }
-            None => {
-                progress.remove(&(table.id, tree));
-                self.finish_filling(table, tree)?;
-            }
+            None => self.finish_filling(table, tree, run),
         }
-        Ok(true)
     }
 
     fn fill_one(&self, table: TableId, tree: TreeId, key: &[u8]) -> Result<Option<Ticket>, Error> {
-        let catalog = self.catalog()?;
+        let catalog = self.writing()?;
         // The table or index may be gone by now.
         let Some(table) = catalog.by_id(table) else { return Ok(None) };
         let seen = catalog.generation;
@@ -134,45 +189,60 @@ impl Engine {
         Ok(Some(self.store.submit(batch, seen)?))
     }
 
-    fn finish_filling(&self, table: &Table, tree: TreeId) -> Result<(), Error> {
+    fn finish_filling(&self, table: TableId, tree: TreeId, run: u64) -> Result<(), Error> {
         let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
-            let Some(table) = catalog.by_id(table.id) else { return Ok(((), ())) };
-            let mut table = (**table).clone();
-            if tree == TreeId::EXPIRY {
-                table.expiry = table.expiry.map(|expiry| Expiry { building: false, ..expiry });
+            if self.progress.lock().of_run(table, tree, run).is_some() {
+                catalog.change(batch, table, |table| {
+                    table.expiry.iter_mut().for_each(|expiry| expiry.building &= tree != TreeId::EXPIRY);
+                    table.trees.iter_mut().for_each(|known| known.building &= known.id != tree);
+                });
             }
-            for known in table.trees.iter_mut().filter(|known| known.id == tree) {
-                *known = IndexTree { building: false, ..*known };
-            }
-            put_record(batch, &table);
-            catalog.insert(Arc::new(table));
             Ok(((), ()))
         })?;
-        Ok(ticket.wait()?)
+        ticket.wait()?;
+        let mut progress = self.progress.lock();
+        if progress.of_run(table, tree, run).is_some() {
+            progress.give_up(table, tree);
+        }
+        Ok(())
     }
 
     /// Deletes some entries of a tree that belongs to no table. True while there may be more.
     fn clear(&self) -> Result<bool, Error> {
-        if !self.garbage.load(Ordering::Acquire) {
-            return Ok(false);
+        let Some(mut sweep) = self.next_sweep() else { return Ok(false) };
+        let swept = self.sweep(&mut sweep);
+        let mut garbage = self.garbage.lock();
+        match swept {
+            Ok(true) => garbage.push_front(sweep),
+            Ok(false) => {}
+            // The others need not wait for it.
+            Err(_) => garbage.push_back(sweep),
         }
-        self.garbage.store(false, Ordering::Release);
+        Ok(swept? || !garbage.is_empty())
+    }
+
+    fn next_sweep(&self) -> Option<Sweep> {
+        let mut garbage = self.garbage.lock();
+        let ready = |sweep: &Sweep| sweep.record.as_ref().is_none_or(|key| !self.store.is_pending(key));
+        let at = garbage.iter().position(ready)?;
+        garbage.remove(at)
+    }
+
+    /// Goes on with a sweep, and says whether there is more of it.
+    fn sweep(&self, sweep: &mut Sweep) -> Result<bool, Error> {
         // The snapshot before the catalog: whatever it holds was made by a table the catalog has known.
         let snapshot = self.store.snapshot();
-        let mut from = layout::data().to_vec();
-        let end = key_bytes::after_prefix(&from).expect("data does not begin with FF");
-        loop {
-            let first = snapshot.range(Bound::Included(&from), Bound::Excluded(&end))?.next();
+        for _ in 0..STEP_TREES {
+            let first = snapshot.range(Bound::Included(&sweep.from), Bound::Excluded(&sweep.end))?.next();
             let Some(key) = first.map(key_alone).transpose()? else { return Ok(false) };
             let Some((table, tree)) = layout::owner(&key) else {
                 return Err(Error::Damaged("a data key cannot be read"));
             };
             let prefix = layout::tree(table, tree);
-            let after = key_bytes::after_prefix(&prefix).expect("a data key does not begin with FF");
-            // Held until the deletes are submitted: a tree cannot be taken into use in between.
-            let catalog = self.catalog()?;
-            if catalog.any_by_id(table).is_some_and(|table| table.owns(tree)) {
-                from = after;
+            let after = after(&prefix);
+            let is_owned = |catalog: &Catalog| catalog.any_by_id(table).is_some_and(|table| table.owns(tree));
+            if is_owned(&*self.catalog()?) {
+                sweep.from = after;
                 continue;
             }
             let mut batch = Batch::default();
@@ -180,12 +250,16 @@ impl Engine {
             {
                 batch.delete(key_alone(entry)?);
             }
-            let ticket = self.store.submit(batch, catalog.generation)?;
-            drop(catalog);
-            self.garbage.store(true, Ordering::Release);
-            ticket.wait()?;
+            // Held until the deletes are submitted: a tree cannot be taken into use in between.
+            let catalog = self.writing()?;
+            if !is_owned(&catalog) {
+                let ticket = self.store.submit(batch, catalog.generation)?;
+                drop(catalog);
+                ticket.wait()?;
+            }
             return Ok(true);
         }
+        Ok(true)
     }
 
     fn forget_tokens(&self, now: UnixTime) -> Result<bool, Error> {
@@ -229,7 +303,6 @@ impl Engine {
 
     /// Tells whoever drives [`work`](Self::work) that there is some.
     pub(crate) fn wake_worker(&self) {
-        self.garbage.store(true, Ordering::Release);
         self.wake.notify_one();
     }
 
@@ -246,4 +319,9 @@ fn key_alone(entry: Result<(Value, Value), larder_storage::Error>) -> Result<Vec
         Err(larder_storage::Error::Corrupt { key, .. }) => Ok(key),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The first key after all that begin so.
+fn after(prefix: &[u8]) -> Vec<u8> {
+    key_bytes::after_prefix(prefix).expect("data does not begin with FF")
 }

@@ -470,7 +470,7 @@ impl Engine {
         options: &WriteOptions,
         now: UnixTime,
     ) -> Result<Submitted, Error> {
-        let catalog = self.catalog()?;
+        let catalog = self.writing()?;
         let table = catalog.table(table)?;
         let condition = options.condition.as_ref();
         check(table, &action, condition)?;
@@ -580,7 +580,7 @@ impl Engine {
             ));
         }
 
-        let catalog = self.catalog()?;
+        let catalog = self.writing()?;
         let writes = batch_targets(&catalog, tables)?;
         let seen = catalog.generation;
         let locks = self.locks.lock_all(writes.iter().map(|(_, key, _)| key.as_slice()));

@@ -1,6 +1,7 @@
 //! A disk whose syncs wait until they are let through, so that a test decides what happens meanwhile.
 //!
-//! It can also refuse to be read, at the same time as the disk under it fails otherwise.
+//! It can also refuse to be read, at the same time as the disk under it fails otherwise, and make one reader wait
+//! while others go on.
 
 use std::io;
 use std::sync::Arc;
@@ -9,6 +10,9 @@ use std::time::Duration;
 use larder_storage::Disk;
 use larder_storage::faulty::FaultyDisk;
 use parking_lot::{Condvar, Mutex};
+
+/// How long to wait for somebody to come.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A clone is a handle to the same gate and disk.
 #[derive(Clone, Debug)]
@@ -28,6 +32,17 @@ struct State {
     closed: bool,
     waiting: bool,
     unreadable: bool,
+    reader: Reader,
+}
+
+/// The one reader that is made to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reader {
+    #[default]
+    None,
+    /// The next one will be.
+    Wanted,
+    Waiting,
 }
 
 impl GatedDisk {
@@ -50,9 +65,26 @@ impl GatedDisk {
         self.gate.state.lock().unreadable = !readable;
     }
 
+    /// The next read waits; others, after it, do not.
+    pub fn hold_next_read(&self) {
+        self.gate.state.lock().reader = Reader::Wanted;
+    }
+
+    /// Waits until a read waits, and says whether one came in time.
+    pub fn wait_for_read(&self) -> bool {
+        let mut state = self.gate.state.lock();
+        self.gate.changed.wait_while_for(&mut state, |state| state.reader != Reader::Waiting, PATIENCE);
+        state.reader == Reader::Waiting
+    }
+
+    /// Lets the read that waits go on.
+    pub fn let_read(&self) {
+        self.gate.state.lock().reader = Reader::None;
+        self.gate.changed.notify_all();
+    }
+
     /// Waits until a sync waits at the gate, and says whether one came in time.
     pub fn wait_for_sync(&self) -> bool {
-        const PATIENCE: Duration = Duration::from_secs(10);
         let mut state = self.gate.state.lock();
         self.gate.changed.wait_while_for(&mut state, |state| !state.waiting, PATIENCE);
         state.waiting
@@ -61,7 +93,13 @@ impl GatedDisk {
 
 impl Gate {
     fn check_readable(&self) -> io::Result<()> {
-        if self.state.lock().unreadable { Err(io::Error::other("the disk cannot be read")) } else { Ok(()) }
+        let mut state = self.state.lock();
+        if state.reader == Reader::Wanted {
+            state.reader = Reader::Waiting;
+            self.changed.notify_all();
+            self.changed.wait_while(&mut state, |state| state.reader == Reader::Waiting);
+        }
+        if state.unreadable { Err(io::Error::other("the disk cannot be read")) } else { Ok(()) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_engine::ops::{
-    DeleteItem, DeleteTable, DescribeTable, IndexStatus, PutItem, TableDescription, WriteOptions,
+    DeleteItem, DeleteTable, DescribeTable, IndexStatus, PutItem, TableDescription, TagResource, WriteOptions,
 };
 use larder_engine::{Engine, Error};
 use larder_model::{Item, UnixTime};
@@ -32,10 +32,14 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Self::with_queue(Options::default().queue_bytes)
+    }
+
+    fn with_queue(queue_bytes: usize) -> Self {
         let faulty = FaultyDisk::default();
         let disk = GatedDisk::new(faulty.clone());
         // Without a cache, so that reads fail when the disk cannot be read.
-        let options = Options { cache_bytes: 0, log_bytes: 64 << 10, ..Options::default() };
+        let options = Options { cache_bytes: 0, log_bytes: 64 << 10, queue_bytes, ..Options::default() };
         let store = Store::on_disk(disk.clone(), options).unwrap();
         let engine = Engine::on_store(store).unwrap();
         for place in Place::ALL {
@@ -80,17 +84,45 @@ impl Fixture {
         }
     }
 
+    /// Changes the catalog, by tags, until a change is refused because too much waits for the disk.
+    fn tag_until_busy(&self) -> Vec<Asked<'_, ()>> {
+        const TAGS_MAX: usize = 1000;
+        let mut waiting = Vec::new();
+        for n in 0..TAGS_MAX {
+            let tags = vec![(format!("tag-{}", n % 5), n.to_string())];
+            let request = TagResource { table: Place::Main.table(), tags };
+            let mut asked: Asked<'_, ()> = Box::pin(self.engine.tag_resource(request));
+            match poll_once(&mut asked) {
+                Poll::Pending => waiting.push(asked),
+                Poll::Ready(Err(Error::Storage(larder_storage::Error::Busy { .. }))) => return waiting,
+                Poll::Ready(other) => panic!("{other:?}"),
+            }
+        }
+        panic!("the queue takes more than {TAGS_MAX} changes");
+    }
+
     fn drop_second_table(&self) -> Asked<'_, TableDescription> {
         ask(self.engine.delete_table(DeleteTable { table: Place::Second.table() }, BEGINNING))
+    }
+}
+
+impl Drop for Fixture {
+    /// A test that fails must not wait for the disk for ever.
+    fn drop(&mut self) {
+        self.disk.open();
+        self.disk.let_read();
     }
 }
 
 /// Polls once: the request is on its way, and its answer is not there yet.
 fn ask<'a, T: 'a>(future: impl Future<Output = Result<T, Error>> + 'a) -> Asked<'a, T> {
     let mut asked: Asked<'a, T> = Box::pin(future);
-    let polled = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(polled, Poll::Pending), "the disk is held up");
+    assert!(poll_once(&mut asked).is_pending(), "the disk is held up");
     asked
+}
+
+fn poll_once<T>(asked: &mut Asked<'_, T>) -> Poll<Result<T, Error>> {
+    asked.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// What is there, if all of it agrees.
@@ -209,4 +241,68 @@ fn a_table_whose_removal_failed_keeps_its_items_though_nobody_waits_for_the_answ
     let kept = Key("kept".to_owned(), 1);
     assert!(look(&fixture.engine).tables[&Place::Second].items.contains_key(&kept));
     assert!(look(&after_crash(&fixture.faulty)).tables[&Place::Second].items.contains_key(&kept));
+}
+
+#[test]
+fn a_table_that_waits_for_the_disk_stays_known_when_another_change_is_refused() {
+    let fixture = Fixture::with_queue(16 << 10);
+    block_on(fixture.engine.delete_table(DeleteTable { table: Place::Second.table() }, BEGINNING)).unwrap();
+    let held = fixture.hold_up();
+    let created = ask(fixture.engine.create_table(create_table(Place::Second), BEGINNING));
+    let tagged = fixture.tag_until_busy();
+    fixture.engine.describe_table(&DescribeTable { table: Place::Second.table() }).unwrap();
+
+    fixture.disk.open();
+    block_on(held).unwrap();
+    block_on(created).unwrap();
+    tagged.into_iter().for_each(|tagged| block_on(tagged).unwrap());
+    block_on(fixture.put(Place::Second, "since")).unwrap();
+    let since = Key("since".to_owned(), 1);
+    assert!(look(&fixture.engine).tables[&Place::Second].items.contains_key(&since));
+    assert!(look(&after_crash(&fixture.faulty)).tables[&Place::Second].items.contains_key(&since));
+}
+
+#[test]
+fn a_table_whose_removal_waits_for_the_disk_takes_no_writes_when_another_change_is_refused() {
+    let fixture = Fixture::with_queue(16 << 10);
+    let held = fixture.hold_up();
+    let removal = fixture.drop_second_table();
+    let tagged = fixture.tag_until_busy();
+
+    let mut late: Asked<'_, ()> = Box::pin(fixture.put(Place::Second, "late"));
+    let refused = poll_once(&mut late);
+    assert!(matches!(&refused, Poll::Ready(Err(Error::Api(_)))), "{refused:?}");
+    fixture.disk.open();
+    block_on(held).unwrap();
+    block_on(removal).unwrap();
+    tagged.into_iter().for_each(|tagged| block_on(tagged).unwrap());
+    block_on(fixture.put(Place::Second, "later")).unwrap_err();
+    assert!(!look(&fixture.engine).tables.contains_key(&Place::Second));
+}
+
+#[test]
+fn a_table_made_while_the_catalog_is_read_again_stays_known() {
+    let fixture = Fixture::new();
+    let engine = &fixture.engine;
+    block_on(engine.delete_table(DeleteTable { table: Place::Second.table() }, BEGINNING)).unwrap();
+    let held = fixture.hold_up();
+    fixture.fail(held);
+    // The last commit failed, so whoever asks next reads the catalog again, and is slow to.
+    fixture.disk.hold_next_read();
+    let describe = |place: Place| engine.describe_table(&DescribeTable { table: place.table() });
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| describe(Place::Main));
+        assert!(fixture.disk.wait_for_read());
+        let created = scope.spawn(|| block_on(engine.create_table(create_table(Place::Second), BEGINNING)));
+        // It may have to wait for the slow one; if it need not, it is done by then.
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let begun = Instant::now();
+        while !created.is_finished() && begun.elapsed() < PATIENCE {
+            thread::yield_now();
+        }
+        fixture.disk.let_read();
+        slow.join().unwrap().unwrap();
+        created.join().unwrap().unwrap();
+    });
+    describe(Place::Second).unwrap();
 }
