@@ -6,8 +6,7 @@
 //! A client's token is stored in the same batch, with a fingerprint of the request and what it consumed, so
 //! that a repeated request does nothing, also after a restart.
 
-use std::fmt::{self, Write as _};
-
+use larder_expr::{Placeholders, Renderer};
 use larder_model::limits::{IDEMPOTENCY_SECONDS, TRANSACTION_BYTES_MAX};
 use larder_model::{ApiError, AttributeValue, CancellationReason, Item, Number, TableName, UnixTime};
 use larder_storage::{Batch, Ticket};
@@ -173,7 +172,11 @@ impl Engine {
             return Ok(Submitted { answer: Err(error), settled });
         }
         if let (Some(token), Some(fingerprint)) = (&token, fingerprint) {
-            let remembered = Remembered { fingerprint, expires: now.seconds() + IDEMPOTENCY_SECONDS, sizes };
+            let remembered = Remembered {
+                fingerprint: Some(fingerprint),
+                expires: now.seconds() + IDEMPOTENCY_SECONDS,
+                sizes,
+            };
             batch.put(layout::token(token), item_bytes::encode(&remembered.write()));
             batch.put(layout::token_expiry(remembered.expires, token), Vec::new());
         }
@@ -236,9 +239,13 @@ fn too_large() -> Error {
     )
 }
 
+/// What fingerprints are made of. Those without a version were of another kind.
+const FINGERPRINT_VERSION: i64 = 1;
+
 /// A transaction that was made under a token.
 pub(crate) struct Remembered {
-    fingerprint: [u8; 16],
+    /// Absent if it is not of our version.
+    fingerprint: Option<[u8; 16]>,
     pub(crate) expires: i64,
     /// The size each item was charged by; a repeated request costs reading them.
     sizes: Vec<(TableName, usize)>,
@@ -247,7 +254,10 @@ pub(crate) struct Remembered {
 impl Remembered {
     fn write(&self) -> Item {
         let mut record = Item::new();
-        record.insert("fingerprint", AttributeValue::B(self.fingerprint.to_vec()));
+        if let Some(fingerprint) = self.fingerprint {
+            record.insert("fingerprint", AttributeValue::B(fingerprint.to_vec()));
+            record.insert("fingerprint_version", FINGERPRINT_VERSION);
+        }
         record.insert("expires", self.expires);
         let sizes =
             self.sizes.iter().flat_map(|(table, size)| [table.as_str().into(), (*size as i64).into()]);
@@ -257,7 +267,13 @@ impl Remembered {
 
     pub(crate) fn read(record: &Item) -> Result<Self, Error> {
         let read = || {
-            let Some(AttributeValue::B(fingerprint)) = record.get("fingerprint") else { return None };
+            let integer = |name| record.get(name)?.as_number().and_then(Number::to_i64);
+            let fingerprint = match (record.get("fingerprint")?, integer("fingerprint_version")) {
+                (AttributeValue::B(bytes), Some(FINGERPRINT_VERSION)) => {
+                    Some(bytes.as_slice().try_into().ok()?)
+                }
+                _ => None,
+            };
             let Some(AttributeValue::L(sizes)) = record.get("sizes") else { return None };
             let sizes = sizes.chunks(2).map(|pair| match pair {
                 [AttributeValue::S(table), AttributeValue::N(size)] => {
@@ -265,11 +281,7 @@ impl Remembered {
                 }
                 _ => None,
             });
-            Some(Self {
-                fingerprint: fingerprint.as_slice().try_into().ok()?,
-                expires: record.get("expires")?.as_number().and_then(Number::to_i64)?,
-                sizes: sizes.collect::<Option<_>>()?,
-            })
+            Some(Self { fingerprint, expires: integer("expires")?, sizes: sizes.collect::<Option<_>>()? })
         };
         read().ok_or(Error::Damaged("the record of a transaction's token cannot be read"))
     }
@@ -280,7 +292,7 @@ impl Remembered {
         mut meter: Meter,
         catalog: &Catalog,
     ) -> Result<TransactWriteItemsOutput, Error> {
-        if self.fingerprint != *fingerprint {
+        if self.fingerprint.is_some_and(|known| known != *fingerprint) {
             return Err(ApiError::IdempotentParameterMismatch.into());
         }
         for (table, size) in &self.sizes {
@@ -290,19 +302,100 @@ impl Remembered {
     }
 }
 
-/// Tells two requests under one token apart: two FNV-1a hashes of the writes as they are printed.
+/// Tells two requests under one token apart: a hash of what they ask for.
+///
+/// It is compared with those of requests from before a restart, so it must not change; where it must, its version
+/// does, and requests from before are taken for the same.
 fn fingerprint(request: &TransactWriteItems) -> [u8; 16] {
-    struct Hash([u64; 2]);
-    impl fmt::Write for Hash {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            for byte in text.bytes() {
-                self.0 = self.0.map(|hash| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-            }
-            Ok(())
+    let mut hash = Hash::default();
+    for write in &request.writes {
+        let mut renderer = Renderer::new();
+        let (action, keyed, update) = match &write.action {
+            TransactAction::Put { item } => ("put", item, None),
+            TransactAction::Update { key, update } => ("update", key, renderer.update(update)),
+            TransactAction::Delete { key } => ("delete", key, None),
+            TransactAction::Check { key } => ("check", key, None),
+        };
+        let condition = write.condition.as_ref().map(|condition| renderer.condition(condition));
+        let Placeholders { names, values } = renderer.finish();
+        let names: Item = names.into_iter().collect();
+        let values: Item = values.into_iter().collect();
+        hash.part(action.as_bytes());
+        hash.part(write.table.as_str().as_bytes());
+        hash.part(&item_bytes::encode(keyed));
+        hash.part(update.unwrap_or_default().as_bytes());
+        hash.part(condition.unwrap_or_default().as_bytes());
+        hash.part(&item_bytes::encode(&names));
+        hash.part(&item_bytes::encode(&values));
+        hash.part(&[u8::from(write.return_old_on_failure)]);
+    }
+    hash.0.to_be_bytes()
+}
+
+/// FNV-1a of 128 bits.
+struct Hash(u128);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+}
+
+impl Hash {
+    /// The length goes first, so that no two lists of parts are the same bytes.
+    fn part(&mut self, bytes: &[u8]) {
+        for byte in (bytes.len() as u64).to_be_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
     }
-    let mut hash = Hash([0xcbf2_9ce4_8422_2325, 0x8422_2325_cbf2_9ce4]);
-    write!(hash, "{:?}", request.writes).expect("hashing does not fail");
-    let [a, b] = hash.0.map(u64::to_be_bytes);
-    std::array::from_fn(|at| if at < 8 { a[at] } else { b[at - 8] })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use larder_expr::Scope;
+
+    use super::*;
+    use crate::ops::TransactWrite;
+
+    fn check(action: TransactAction, condition: Option<&str>, expected: &str) {
+        let condition = condition.map(|text| scope().condition(text).expect("it is a condition"));
+        let table = TableName::new("data").expect("it is a name");
+        let write = TransactWrite { table, action, condition, return_old_on_failure: false };
+        let capacity = ReturnCapacity::None;
+        let request =
+            TransactWriteItems { writes: vec![write], token: None, capacity, collection_metrics: false };
+        let found: String = fingerprint(&request).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, expected, "{condition:?}", condition = request.writes[0].condition);
+    }
+
+    fn scope() -> Scope {
+        let values = [(":n".to_owned(), 7.into()), (":m".to_owned(), "x".into())];
+        Scope::new(None, Some(BTreeMap::from(values))).expect("they are placeholders")
+    }
+
+    fn key() -> Item {
+        [("pk", AttributeValue::from("a"))].into_iter().collect()
+    }
+
+    /// They are kept across upgrades: where one of these must change, so must the version.
+    #[test]
+    fn fingerprints_do_not_change() {
+        let update = scope().update("SET n = if_not_exists(n, :n), m.x[2] = :m REMOVE o");
+        let update = update.expect("it is an update");
+        check(TransactAction::Put { item: key() }, None, "73804f0b944872032035532c33af27ca");
+        check(
+            TransactAction::Put { item: key() },
+            Some("attribute_not_exists(pk)"),
+            "2101973a3aeee01b3471977b6b573252",
+        );
+        check(
+            TransactAction::Update { key: key(), update },
+            Some("n < :n OR NOT contains(m, :m)"),
+            "76a6c3272d83d60ad64887178a1cc0b3",
+        );
+        check(TransactAction::Delete { key: key() }, None, "8e9fce82a614a9b922cc77fd69c14eff");
+        check(TransactAction::Check { key: key() }, None, "65b35e9fd99fb22a77425c5545e9a961");
+    }
 }

@@ -6,9 +6,9 @@ mod common;
 
 use common::*;
 use larder_engine::ops::{DeleteTable, ReturnCapacity, TransactAction, TransactWrite, TransactWriteItems};
-use larder_engine::{Engine, Error};
+use larder_engine::{Engine, Error, item_bytes};
 use larder_model::{Item, UnixTime};
-use larder_storage::{Options, Store};
+use larder_storage::{Batch, Options, Store};
 use pollster::block_on;
 use std::ops::Bound;
 
@@ -68,6 +68,23 @@ fn a_token_is_honoured_after_a_restart_until_it_is_forgotten() {
     work(&engine, later);
     count_once(&engine, "token", key("a"), later).unwrap();
     assert_eq!(counted(&engine), Some(2.into()));
+}
+
+#[test]
+fn a_token_of_an_earlier_version_is_honoured() {
+    let store = Store::memory(Options::default()).unwrap();
+    let engine = Engine::on_store(store.clone()).unwrap();
+    create(&engine, false);
+    count_once(&engine, "token", key("a"), NOW).unwrap();
+
+    let token = [&[0x04][..], b"token"].concat();
+    let mut record = item_bytes::decode(&store.latest(&token).unwrap().unwrap()).unwrap();
+    record.remove("fingerprint_version");
+    let mut batch = Batch::default();
+    batch.put(token, item_bytes::encode(&record));
+    store.write(batch).unwrap();
+    count_once(&engine, "token", key("a"), NOW).unwrap();
+    assert_eq!(get(&engine, key("a")).unwrap().get("n"), Some(&1.into()));
 }
 
 #[test]
