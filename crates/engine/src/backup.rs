@@ -177,7 +177,7 @@ impl Engine {
                 backup_arn: Some(request.backup),
                 at: backup.created,
             };
-            let made = self.add_restored(catalog, batch, backup.items.id, definition, restored, now);
+            let made = self.add_restored(catalog, batch, backup.items.id, definition, restored, now)?;
             Ok(((), made))
         })?;
         ticket.await?;

@@ -110,7 +110,7 @@ impl Engine {
                 backup_arn: None,
                 at,
             };
-            let made = self.add_restored(catalog, batch, source.id, definition, restored, now);
+            let made = self.add_restored(catalog, batch, source.id, definition, restored, now)?;
             Ok(((), made))
         })?;
         ticket.await?;

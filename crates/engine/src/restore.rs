@@ -16,7 +16,7 @@ use crate::ops::{
     ProjectionSpecification, RestoreOverrides, TableDescription,
 };
 use crate::tables::{Counts, describe, new_table, put_record};
-use crate::{Engine, table_rules};
+use crate::{Engine, Error, table_rules};
 
 impl Engine {
     /// Adds a table that is going to be filled from `source`.
@@ -28,14 +28,14 @@ impl Engine {
         definition: TableDefinition,
         restored: Restored,
         now: UnixTime,
-    ) -> TableDescription {
+    ) -> Result<TableDescription, Error> {
         let id = self.next_table_id(batch);
-        let table = Table { restored: Some(restored), ..new_table(id, definition, now) };
+        let table = Table { restored: Some(restored), ..new_table(id, definition, now)? };
         let description = describe(&table, &Counts::default());
         put_record(batch, &table);
         catalog.insert(table.into());
         catalog.change(batch, source, |source| source.copies.push(id));
-        description
+        Ok(description)
     }
 }
 

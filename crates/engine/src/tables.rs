@@ -4,7 +4,7 @@
 //! takes time (filling an index, clearing away what was dropped) is left to [`Engine::work`].
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 
 use larder_model::{
@@ -34,7 +34,7 @@ impl Engine {
                 );
             }
             let id = self.next_table_id(batch);
-            let mut table = new_table(id, definition, now);
+            let mut table = new_table(id, definition, now)?;
             // A moment of its own: no change is before it, and no other stream of that name has it.
             table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
             let table = Arc::new(table);
@@ -312,13 +312,13 @@ fn check_whole(table: &Table) -> Result<(), Error> {
     .into())
 }
 
-pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Table {
+pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime) -> Result<Table, Error> {
     let trees: Vec<IndexTree> = (1..)
         .map(TreeId)
         .map(|id| IndexTree { id, building: false })
         .take(definition.indexes.len())
         .collect();
-    Table {
+    Ok(Table {
         id,
         next_tree: trees.len() as u16 + 1,
         trees,
@@ -327,7 +327,7 @@ pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime)
         copies: Vec::new(),
         restored: None,
         history: History {
-            uuid: random_uuid(),
+            uuid: random_uuid()?,
             created: now,
             on_demand_since: (definition.billing == Billing::OnDemand).then_some(now),
             throughput_increased: None,
@@ -338,7 +338,7 @@ pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime)
         },
         definition: Arc::new(definition),
         metrics: Arc::default(),
-    }
+    })
 }
 
 /// The table under its new definition: indexes that stay keep their trees, new ones get fresh trees to fill.
@@ -421,13 +421,12 @@ fn resource_not_found(name: &TableName) -> Error {
     .into()
 }
 
-/// A version 4 UUID. The standard library's hash seeds are its only source of randomness, and enough for a
-/// name that nothing relies on.
-fn random_uuid() -> [u8; 16] {
-    let bits = || RandomState::new().hash_one(()).to_be_bytes();
-    let (a, b) = (bits(), bits());
-    let mut uuid: [u8; 16] = std::array::from_fn(|at| if at < 8 { a[at] } else { b[at - 8] });
+/// A version 4 UUID.
+fn random_uuid() -> Result<[u8; 16], Error> {
+    let mut uuid = [0; 16];
+    getrandom::fill(&mut uuid)
+        .map_err(|error| larder_storage::Error::from(io::Error::other(error.to_string())))?;
     uuid[6] = uuid[6] & 0x0f | 0x40;
     uuid[8] = uuid[8] & 0x3f | 0x80;
-    uuid
+    Ok(uuid)
 }
