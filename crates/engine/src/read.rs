@@ -423,6 +423,8 @@ impl<'a> Place<'a> {
             consumed: None,
         };
         let mut bytes = 0;
+        // Of items behind entries: a page is bounded by all that it reads.
+        let mut fetched_bytes = 0;
         let mut fetched_units = 0.0;
         let mut entries = Entries::of(snapshot, request)?;
         while let Some(entry) =
@@ -442,16 +444,19 @@ impl<'a> Place<'a> {
             }
             page.scanned += 1;
             bytes += stored.size().map_err(|error| Error::from(error).about(name))?;
-            let full = request.limit.is_some_and(|limit| page.scanned >= limit) || bytes >= PAGE_BYTES_MAX;
+            let whole = fetches.then(|| self.fetch(snapshot, &stored)).transpose();
+            if let Ok(Some(whole)) = &whole {
+                let size = whole.size()?;
+                fetched_bytes += size;
+                fetched_units += read_units(size, request.consistent);
+            }
+            let full = request.limit.is_some_and(|limit| page.scanned >= limit)
+                || bytes + fetched_bytes >= PAGE_BYTES_MAX;
             if full {
                 page.last_key = Some(self.last_key(&stored)?);
             }
-            let item = match fetches.then(|| self.fetch(snapshot, &stored)).transpose() {
-                Ok(None) => stored,
-                Ok(Some(whole)) => {
-                    fetched_units += read_units(whole.size()?, request.consistent);
-                    whole
-                }
+            let item = match whole {
+                Ok(whole) => whole.unwrap_or(stored),
                 Err(error) if request.skip_damaged && error.is_damage() => {
                     page.skipped.push(name());
                     if full {

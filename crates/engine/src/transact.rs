@@ -1,7 +1,8 @@
 //! Many writes, all or none; many reads at one moment.
 //!
 //! A transaction locks all its items, decides every write, and submits one batch. Since nothing else can touch
-//! the items meanwhile, transactions never conflict: they wait for each other, for microseconds.
+//! the items meanwhile, transactions never conflict: they wait for each other, for microseconds. All are decided before
+//! any is staged, because how large the items will be together is known only then.
 //!
 //! A client's token is stored in the same batch, with a fingerprint of the request and what it consumed, so
 //! that a repeated request does nothing, also after a restart.
@@ -141,9 +142,8 @@ impl Engine {
         let (mut meter, mut canceled) = (meter(capacity), meter(ReturnCapacity::None));
         let mut metrics = Collections::new();
         let mut reasons = Vec::new();
-        let mut sizes = Vec::new();
-        let mut batch = Batch::default();
-        let stamp = self.stamp(now);
+        let mut decided = Vec::new();
+        let mut bytes = 0;
         for ((table, action, condition, return_old_on_failure), key) in targets.into_iter().zip(keys.clone())
         {
             if wants_metrics {
@@ -153,23 +153,37 @@ impl Engine {
             let old_bytes = old.as_ref().map_or(0, |old| old.size);
             canceled.table(&table, FACTOR * write_units(old_bytes));
             let changes = !matches!(action, Action::Check { .. });
+            let key_bytes = action.keyed().size();
             let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
             match decide(&table, key, old, write) {
                 Err(refusal) => reasons.push(reason(refusal)?),
                 Ok(change) => {
                     reasons.push(CancellationReason::NONE);
-                    meter.table(&table, FACTOR * change.write_units());
-                    sizes.push((table.name().clone(), change.size()));
-                    if changes {
-                        stage(&self.store, &mut batch, &table, &change, &mut meter, stamp)?;
+                    let new = change.new.as_ref().filter(|_| changes);
+                    bytes += new.map_or(key_bytes, |new| new.size);
+                    // What is too much is not kept: the transaction is refused, whatever the other items hold.
+                    if bytes <= TRANSACTION_BYTES_MAX {
+                        decided.push((table, change, changes));
                     }
                 }
             }
         }
-        if let Err(error) = cancel_unless_fine(reasons) {
-            canceled.count();
+        let refused = cancel_unless_fine(reasons)
+            .inspect_err(|_| canceled.count())
+            .and_then(|()| if bytes > TRANSACTION_BYTES_MAX { Err(too_large()) } else { Ok(()) });
+        if let Err(error) = refused {
             let settled = self.settle(keys.iter().map(Vec::as_slice), seen)?;
             return Ok(Submitted { answer: Err(error), settled });
+        }
+        let mut sizes = Vec::new();
+        let mut batch = Batch::default();
+        let stamp = self.stamp(now);
+        for (table, change, changes) in decided {
+            meter.table(&table, FACTOR * change.write_units());
+            sizes.push((table.name().clone(), change.size()));
+            if changes {
+                stage(&self.store, &mut batch, &table, &change, &mut meter, stamp)?;
+            }
         }
         if let (Some(token), Some(fingerprint)) = (&token, fingerprint) {
             let remembered = Remembered {

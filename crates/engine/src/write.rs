@@ -35,6 +35,10 @@ use crate::ops::{
 };
 use crate::{Engine, Error, index, layout, ttl};
 
+/// What of a BatchWriteItem is submitted at once. With many indexes its items weigh more than the store takes in one
+/// piece, and they need not be seen together.
+const STAGED_BYTES_MAX: usize = 128 << 20;
+
 /// One change asked for.
 #[derive(Debug)]
 pub(crate) struct Write<'a> {
@@ -536,7 +540,11 @@ impl Engine {
             let mut metrics = Vec::new();
             let wants_metrics = request.collection_metrics;
             match self.submit_batch(request.tables, wants_metrics, &mut meter, &mut metrics, now)? {
-                BatchSubmitted::Made(ticket) => ticket.await?,
+                BatchSubmitted::Made(tickets) => {
+                    for ticket in tickets {
+                        ticket.await?;
+                    }
+                }
                 // One by one, which a batch is for its caller too.
                 BatchSubmitted::Unreadable(writes) => {
                     for (table, _, action) in writes {
@@ -593,6 +601,7 @@ impl Engine {
         }
         let stamp = self.stamp(now);
         let mut batch = Batch::default();
+        let mut tickets = Vec::new();
         for ((table, key, action), old) in writes.into_iter().zip(before) {
             if wants_metrics {
                 note_collection(metrics, &table, action.keyed());
@@ -601,16 +610,19 @@ impl Engine {
             let change = decide(&table, key, old, write)?;
             stage(&self.store, &mut batch, &table, &change, meter, stamp)?;
             meter.table(&table, change.write_units());
+            if batch.bytes() >= STAGED_BYTES_MAX {
+                tickets.push(self.store.submit(std::mem::take(&mut batch), seen)?);
+            }
         }
-        let ticket = self.store.submit(batch, seen)?;
+        tickets.push(self.store.submit(batch, seen)?);
         drop(locks);
-        Ok(BatchSubmitted::Made(ticket))
+        Ok(BatchSubmitted::Made(tickets))
     }
 }
 
 /// A batch on its way to disk.
 enum BatchSubmitted {
-    Made(Ticket),
+    Made(Vec<Ticket>),
     /// One of the items before it cannot be read.
     Unreadable(Vec<Target>),
 }
