@@ -385,7 +385,7 @@ impl<'a> Place<'a> {
             .projection
             .into_iter()
             .flat_map(|projection| &projection.paths)
-            .map(|path| path.root.as_str())
+            .map(|path| &*path.root)
             .filter(|name| !index::projects(self.table, index, name))
             .collect();
         let all = request.select == Some(Select::AllAttributes)
@@ -579,7 +579,7 @@ fn check_condition_values(schema: &KeySchema, range: &KeyRange) -> Result<(), Er
     let partition = schema.partition.iter().zip(&range.partition);
     let sort = schema.sort.iter().zip(&range.sort);
     let last_attribute = schema.sort.get(range.sort.len());
-    let last = range.last.iter().flat_map(sort_test_values);
+    let last = range.last.iter().flat_map(SortTest::values);
     let last = last.filter_map(|value| Some((last_attribute?, value)));
     for (attribute, value) in partition.chain(sort).chain(last) {
         if !key_rules::has_type(value, attribute.kind) {
@@ -590,19 +590,6 @@ fn check_condition_values(schema: &KeySchema, range: &KeyRange) -> Result<(), Er
         key_rules::check_not_empty(&attribute.name, value)?;
     }
     Ok(())
-}
-
-fn sort_test_values(test: &SortTest) -> impl Iterator<Item = &AttributeValue> {
-    let (first, second) = match test {
-        SortTest::Equal(value)
-        | SortTest::Less(value)
-        | SortTest::LessOrEqual(value)
-        | SortTest::Greater(value)
-        | SortTest::GreaterOrEqual(value)
-        | SortTest::BeginsWith(value) => (value, None),
-        SortTest::Between(low, high) => (low, Some(high)),
-    };
-    std::iter::once(first).chain(second)
 }
 
 /// Whether a key value of the right type passes a test.

@@ -167,7 +167,7 @@ fn updated(
     update: Option<&Update>,
 ) -> Result<Option<Item>, Error> {
     let Some(update) = update else { return Ok(Some(current.unwrap_or(key).clone())) };
-    let new = update.apply(current, key)?;
+    let new = update.apply_within(ITEM_BYTES_MAX, current, key)?;
     let touched = update.paths().filter_map(|path| new.get(&path.root));
     if touched.map(AttributeValue::levels).any(|levels| levels > NESTING_DEPTH_MAX) {
         return Err(Error::validation("Nesting Levels have exceeded supported limits"));

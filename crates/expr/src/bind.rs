@@ -4,7 +4,8 @@
 //! placeholders, number of operands, operands that must differ, types. An update is checked as a whole at
 //! each of those stages instead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use larder_model::limits::{ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_VALUES_BYTES_MAX, PLACEHOLDER_BYTES_MAX};
 use larder_model::{AttributeType, AttributeValue, Number, Path, Step};
@@ -21,8 +22,8 @@ use crate::{
 /// One request's placeholders. It remembers which were used, because one that is not is an error.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    names: Vec<Placeholder<String>>,
-    values: Vec<Placeholder<AttributeValue>>,
+    names: Vec<Placeholder<Arc<str>>>,
+    values: Vec<Placeholder<Arc<AttributeValue>>>,
 }
 
 /// In order of `key`.
@@ -38,7 +39,7 @@ impl Scope {
         names: Option<BTreeMap<String, String>>,
         values: Option<BTreeMap<String, AttributeValue>>,
     ) -> Result<Self, Error> {
-        let names = placeholders(names, '#', PlaceholderMap::Names)?;
+        let mut names: Vec<Placeholder<Arc<str>>> = placeholders(names, '#', PlaceholderMap::Names)?;
         for Placeholder { key, meaning, .. } in &names {
             let fault = match meaning.len() {
                 0 => PlaceholderFault::EmptyName(key.clone()),
@@ -47,7 +48,9 @@ impl Scope {
             };
             return Err(Error::Placeholder { map: PlaceholderMap::Names, fault });
         }
-        let values = placeholders(values, ':', PlaceholderMap::Values)?;
+        share(&mut names);
+        let values: Vec<Placeholder<Arc<AttributeValue>>> =
+            placeholders(values, ':', PlaceholderMap::Values)?;
         let bytes: usize = values.iter().map(|value| value.key.len() + value.meaning.size()).sum();
         if bytes > EXPRESSION_VALUES_BYTES_MAX {
             return Err(Error::ValuesTooLarge);
@@ -102,19 +105,19 @@ impl Scope {
         Ok(Projection { paths })
     }
 
-    fn name(&mut self, name: ast::Name<'_>) -> Result<String, Fault> {
+    fn name(&mut self, name: ast::Name<'_>) -> Result<Arc<str>, Fault> {
         match name {
-            ast::Name::Word(word) => Ok(word.to_owned()),
+            ast::Name::Word(word) => Ok(word.into()),
             ast::Name::Placeholder(key) => match look_up(&mut self.names, key) {
-                Some(meaning) => Ok(meaning.clone()),
+                Some(meaning) => Ok(Arc::clone(meaning)),
                 None => Err(Fault::UndefinedName(key.to_owned())),
             },
         }
     }
 
-    fn value(&mut self, key: &str) -> Result<AttributeValue, Fault> {
+    fn value(&mut self, key: &str) -> Result<Arc<AttributeValue>, Fault> {
         match look_up(&mut self.values, key) {
-            Some(meaning) => Ok(meaning.clone()),
+            Some(meaning) => Ok(Arc::clone(meaning)),
             None => Err(Fault::UndefinedValue(key.to_owned())),
         }
     }
@@ -248,7 +251,7 @@ impl Scope {
             Operand::Path(path) => Ok(Operand::Size(path)),
             Operand::Size(_) => Err(Fault::OperandType { operator, kind: AttributeType::N }),
             Operand::Value(value) => match size(&value).and_then(|size| i64::try_from(size).ok()) {
-                Some(size) => Ok(Operand::Value(AttributeValue::N(Number::from(size)))),
+                Some(size) => Ok(Operand::value(Number::from(size))),
                 None => Err(Fault::OperandType { operator, kind: value.kind() }),
             },
         }
@@ -271,11 +274,23 @@ fn invalid(kind: ExpressionKind) -> impl FnOnce(Fault) -> Error {
     move |fault| Error::Invalid { kind, fault }
 }
 
-fn placeholders<T>(
+/// Long names that are the same become one, so that paths made of them compare without reading them.
+fn share(names: &mut [Placeholder<Arc<str>>]) {
+    const LONG: usize = 255;
+    let mut known = BTreeSet::new();
+    for name in names.iter_mut().filter(|name| name.meaning.len() > LONG) {
+        match known.get(&name.meaning) {
+            Some(same) => name.meaning = Arc::clone(same),
+            None => drop(known.insert(Arc::clone(&name.meaning))),
+        }
+    }
+}
+
+fn placeholders<T: Into<U>, U>(
     meanings: Option<BTreeMap<String, T>>,
     sign: char,
     map: PlaceholderMap,
-) -> Result<Vec<Placeholder<T>>, Error> {
+) -> Result<Vec<Placeholder<U>>, Error> {
     let Some(meanings) = meanings else { return Ok(Vec::new()) };
     if meanings.is_empty() {
         return Err(Error::NoPlaceholders(map));
@@ -295,7 +310,8 @@ fn placeholders<T>(
     if let Some(fault) = fault {
         return Err(Error::Placeholder { map, fault });
     }
-    Ok(meanings.into_iter().map(|(key, meaning)| Placeholder { key, meaning, used: false }).collect())
+    let placeholder = |(key, meaning): (String, T)| Placeholder { key, meaning: meaning.into(), used: false };
+    Ok(meanings.into_iter().map(placeholder).collect())
 }
 
 fn look_up<'a, T>(placeholders: &'a mut [Placeholder<T>], key: &str) -> Option<&'a T> {
@@ -358,7 +374,7 @@ fn check_types<'a>(
 
 fn check_bounds(low: &Operand, high: &Operand) -> Result<(), Fault> {
     let (Operand::Value(low), Operand::Value(high)) = (low, high) else { return Ok(()) };
-    let bounds = || (Box::new(low.clone()), Box::new(high.clone()));
+    let bounds = || (Arc::clone(low), Arc::clone(high));
     if low.kind() != high.kind() {
         let (low, high) = bounds();
         return Err(Fault::BetweenTypes(low, high));
@@ -380,16 +396,18 @@ fn as_path(operator: &'static str, operand: Operand) -> Result<Path, Fault> {
 fn type_is(operand: Operand, name: &Operand) -> Result<Condition, Fault> {
     let operator = Function::AttributeType.name();
     let name = match name {
-        Operand::Value(AttributeValue::S(name)) => name,
-        Operand::Value(value) => return Err(Fault::OperandType { operator, kind: value.kind() }),
+        Operand::Value(value) => match &**value {
+            AttributeValue::S(name) => name,
+            _ => return Err(Fault::OperandType { operator, kind: value.kind() }),
+        },
         Operand::Size(_) => return Err(Fault::OperandType { operator, kind: AttributeType::N }),
         Operand::Path(_) => return Err(Fault::TypeNameNotAValue),
     };
     let kind = AttributeType::from_name(name).ok_or_else(|| Fault::UnknownType(name.clone()))?;
     let truth = |holds: bool| Condition::Compare {
-        left: Operand::Value(AttributeValue::Bool(holds)),
+        left: Operand::value(holds),
         comparator: Comparator::Equal,
-        right: Operand::Value(AttributeValue::Bool(true)),
+        right: Operand::value(true),
     };
     Ok(match operand {
         Operand::Path(path) => Condition::TypeIs { path, kind },
@@ -398,7 +416,7 @@ fn type_is(operand: Operand, name: &Operand) -> Result<Condition, Fault> {
         Operand::Size(path) if kind == AttributeType::N => Condition::Compare {
             left: Operand::Size(path),
             comparator: Comparator::GreaterOrEqual,
-            right: Operand::Value(AttributeValue::N(Number::ZERO)),
+            right: Operand::value(Number::ZERO),
         },
         Operand::Size(_) => truth(false),
     })
@@ -439,14 +457,17 @@ impl UpdateBinder<'_> {
         Ok(update)
     }
 
-    fn changes(&mut self, actions: &[(ast::Path<'_>, &str)]) -> Result<Vec<(Path, AttributeValue)>, Fault> {
+    fn changes(
+        &mut self,
+        actions: &[(ast::Path<'_>, &str)],
+    ) -> Result<Vec<(Path, Arc<AttributeValue>)>, Fault> {
         actions.iter().map(|(path, key)| Ok((self.scope.path(path)?, self.value(key)))).collect()
     }
 
-    fn value(&mut self, key: &str) -> AttributeValue {
+    fn value(&mut self, key: &str) -> Arc<AttributeValue> {
         self.scope.value(key).unwrap_or_else(|fault| {
             self.undefined.get_or_insert(fault);
-            AttributeValue::Null
+            Arc::new(AttributeValue::Null)
         })
     }
 
@@ -509,7 +530,7 @@ impl UpdateBinder<'_> {
     /// Keeps the first fault; what stands in for the operand is never seen.
     fn misfit(&mut self, fault: Fault) -> SetOperand {
         self.misfit.get_or_insert(fault);
-        SetOperand::Value(AttributeValue::Null)
+        SetOperand::value(AttributeValue::Null)
     }
 
     fn check_literals(&mut self, operator: &'static str, operands: [&SetOperand; 2], needed: AttributeType) {
@@ -539,7 +560,7 @@ fn targets<'u>(tree: &ast::Update<'_>, update: &'u Update) -> Vec<&'u Path> {
 
 fn check_changes(update: &Update) -> Result<(), Fault> {
     use AttributeType::{Bs, N, Ns, Ss};
-    let check = |operator, changes: &[(Path, AttributeValue)], allowed: &[AttributeType]| match changes
+    let check = |operator, changes: &[(Path, Arc<AttributeValue>)], allowed: &[AttributeType]| match changes
         .iter()
         .map(|(_, value)| value.kind())
         .find(|kind| !allowed.contains(kind))

@@ -2,6 +2,11 @@
 //!
 //! Binding checks everything that can be checked without an item, so evaluation only ever meets what an
 //! item can still get wrong. A program may also build these directly, without any text.
+//!
+//! A value is shared by all the places that use it: a placeholder can stand for two megabytes, and an expression can
+//! name it hundreds of times.
+
+use std::sync::Arc;
 
 use larder_model::{AttributeType, AttributeValue, Path};
 
@@ -34,8 +39,14 @@ pub enum Comparator {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     Path(Path),
-    Value(AttributeValue),
+    Value(Arc<AttributeValue>),
     Size(Path),
+}
+
+impl Operand {
+    pub fn value(value: impl Into<AttributeValue>) -> Self {
+        Self::Value(Arc::new(value.into()))
+    }
 }
 
 /// The four clauses of an update. No two paths in it overlap.
@@ -44,9 +55,9 @@ pub struct Update {
     pub set: Vec<(Path, SetValue)>,
     pub remove: Vec<Path>,
     /// Numbers and sets; lists too when `legacy`.
-    pub add: Vec<(Path, AttributeValue)>,
+    pub add: Vec<(Path, Arc<AttributeValue>)>,
     /// Sets only.
-    pub delete: Vec<(Path, AttributeValue)>,
+    pub delete: Vec<(Path, Arc<AttributeValue>)>,
     /// Made from `AttributeUpdates`, where a type that does not fit has words of its own.
     pub legacy: bool,
 }
@@ -62,9 +73,15 @@ pub enum SetValue {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetOperand {
     Path(Path),
-    Value(AttributeValue),
+    Value(Arc<AttributeValue>),
     IfNotExists(Path, Box<SetOperand>),
     ListAppend(Box<SetOperand>, Box<SetOperand>),
+}
+
+impl SetOperand {
+    pub fn value(value: impl Into<AttributeValue>) -> Self {
+        Self::Value(Arc::new(value.into()))
+    }
 }
 
 /// The paths to return. No two of them overlap.
@@ -82,18 +99,18 @@ pub struct KeyCondition {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyTest {
-    pub attribute: String,
+    pub attribute: Arc<str>,
     pub test: SortTest,
 }
 
 /// What a key attribute is held against.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SortTest {
-    Equal(AttributeValue),
-    Less(AttributeValue),
-    LessOrEqual(AttributeValue),
-    Greater(AttributeValue),
-    GreaterOrEqual(AttributeValue),
-    Between(AttributeValue, AttributeValue),
-    BeginsWith(AttributeValue),
+    Equal(Arc<AttributeValue>),
+    Less(Arc<AttributeValue>),
+    LessOrEqual(Arc<AttributeValue>),
+    Greater(Arc<AttributeValue>),
+    GreaterOrEqual(Arc<AttributeValue>),
+    Between(Arc<AttributeValue>, Arc<AttributeValue>),
+    BeginsWith(Arc<AttributeValue>),
 }

@@ -146,9 +146,7 @@ fn begins_with(value: &AttributeValue, prefix: &AttributeValue) -> bool {
 fn contains(value: &AttributeValue, part: &AttributeValue) -> bool {
     match (value, part) {
         (AttributeValue::S(text), AttributeValue::S(part)) => text.contains(part.as_str()),
-        (AttributeValue::B(bytes), AttributeValue::B(part)) => {
-            part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
-        }
+        (AttributeValue::B(bytes), AttributeValue::B(part)) => memchr::memmem::find(bytes, part).is_some(),
         (AttributeValue::Ss(set), AttributeValue::S(member)) => set.contains(member),
         (AttributeValue::Ns(set), AttributeValue::N(member)) => set.contains(member),
         (AttributeValue::Bs(set), AttributeValue::B(member)) => set.contains(member),

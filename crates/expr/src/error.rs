@@ -3,7 +3,9 @@
 //! A variant holds what its message needs; `Display` is the exact text a client reads.
 
 use std::fmt;
+use std::sync::Arc;
 
+use larder_model::limits::{EXPRESSION_OPERATORS_MAX, IN_OPERANDS_MAX};
 use larder_model::{ApiError, AttributeType, AttributeValue, NumberError, Path, Step};
 
 /// DynamoDB says which expression is wrong, except where the fault says so itself.
@@ -41,6 +43,8 @@ pub enum Error {
     Number(#[from] NumberError),
     #[error("Type mismatch for attribute to update")]
     UpdateTypeMismatch,
+    #[error("Item size to update has exceeded the maximum allowed size")]
+    ItemTooLarge,
 
     // What a table's key can still get wrong.
     #[error(
@@ -208,13 +212,13 @@ pub enum Fault {
         described(.0),
         described(.1)
     )]
-    BetweenTypes(Box<AttributeValue>, Box<AttributeValue>),
+    BetweenTypes(Arc<AttributeValue>, Arc<AttributeValue>),
     #[error(
         "The BETWEEN operator requires upper bound to be greater than or equal to lower bound; lower bound operand: AttributeValue: {}, upper bound operand: AttributeValue: {}",
         described(.0),
         described(.1)
     )]
-    BetweenOrder(Box<AttributeValue>, Box<AttributeValue>),
+    BetweenOrder(Arc<AttributeValue>, Arc<AttributeValue>),
     #[error("The \"{0}\" section can only be used once in an update expression;")]
     RepeatedSection(&'static str),
     #[error(
@@ -284,6 +288,13 @@ pub enum LegacyFault {
     AddType(AttributeType),
     #[error("Duplicate value in attribute name: {0}")]
     DuplicateName(String),
+    /// An expression has a limit of its own.
+    #[error("Too many conditions: {0}, where at most {EXPRESSION_OPERATORS_MAX} can be given")]
+    TooManyConditions(usize),
+    #[error(
+        "Too many values for the IN ComparisonOperator: {0}, where at most {IN_OPERANDS_MAX} can be given"
+    )]
+    TooManyInValues(usize),
 }
 
 impl From<LegacyFault> for Error {
@@ -308,9 +319,9 @@ fn null_expressions(names: &[&str]) -> String {
 
 /// A path as a list of its parts: `[a, b, [0]]`.
 fn bracketed(path: &Path) -> String {
-    let parts: Vec<String> = std::iter::once(path.root.clone())
+    let parts: Vec<String> = std::iter::once(path.root.to_string())
         .chain(path.steps.iter().map(|step| match step {
-            Step::Field(name) => name.clone(),
+            Step::Field(name) => name.to_string(),
             Step::Index(at) => format!("[{at}]"),
         }))
         .collect();

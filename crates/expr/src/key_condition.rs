@@ -1,5 +1,7 @@
 //! A bound condition to a key condition, which can say less: tests on attributes, joined by AND, one for each.
 
+use std::sync::Arc;
+
 use larder_model::{AttributeValue, Path};
 
 use crate::survey::Function;
@@ -37,7 +39,7 @@ fn key_tests(condition: Condition, tests: &mut Vec<KeyTest>) -> Result<(), Fault
     if !path.steps.is_empty() {
         return Err(Fault::KeyNestedAttribute);
     }
-    if tests.iter().any(|test| test.attribute == path.root) {
+    if tests.iter().any(|test| *test.attribute == *path.root) {
         return Err(Fault::KeyRepeated);
     }
     tests.push(KeyTest { attribute: path.root, test });
@@ -86,7 +88,7 @@ fn key_first(operator: &'static str, operand: Operand) -> Result<Path, Fault> {
     }
 }
 
-fn key_value(operand: Operand) -> Result<AttributeValue, Fault> {
+fn key_value(operand: Operand) -> Result<Arc<AttributeValue>, Fault> {
     match operand {
         Operand::Value(value) => Ok(value),
         Operand::Size(_) => Err(Fault::KeyNestedOperation),

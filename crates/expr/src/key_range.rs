@@ -31,11 +31,13 @@ impl KeyCondition {
         for attribute in schema.attributes() {
             self.test_of(attribute).map_or(Ok(()), |test| check_type(attribute, &test.test))?;
         }
-        Ok(KeyRange { partition, sort, last })
+        // Copied only now: a value of another type can be very large.
+        let copied = |values: Vec<&AttributeValue>| values.into_iter().cloned().collect();
+        Ok(KeyRange { partition: copied(partition), sort: copied(sort), last })
     }
 
     fn test_of(&self, attribute: &KeyAttribute) -> Option<&KeyTest> {
-        self.tests.iter().find(|test| test.attribute == attribute.name)
+        self.tests.iter().find(|test| *test.attribute == *attribute.name)
     }
 
     fn equal_to(&self, attribute: &KeyAttribute) -> Option<&AttributeValue> {
@@ -45,7 +47,7 @@ impl KeyCondition {
         }
     }
 
-    fn partition(&self, schema: &KeySchema) -> Result<Vec<AttributeValue>, Error> {
+    fn partition(&self, schema: &KeySchema) -> Result<Vec<&AttributeValue>, Error> {
         let (equal, missing): (Vec<_>, Vec<_>) =
             schema.partition.iter().partition(|attribute| self.equal_to(attribute).is_some());
         if let Some(first) = missing.first() {
@@ -56,10 +58,10 @@ impl KeyCondition {
                 _ => Error::PartitionNotEqual(names(&missing)),
             });
         }
-        Ok(equal.into_iter().filter_map(|attribute| self.equal_to(attribute).cloned()).collect())
+        Ok(equal.into_iter().filter_map(|attribute| self.equal_to(attribute)).collect())
     }
 
-    fn sort(&self, schema: &KeySchema) -> Result<(Vec<AttributeValue>, Option<SortTest>), Error> {
+    fn sort(&self, schema: &KeySchema) -> Result<(Vec<&AttributeValue>, Option<SortTest>), Error> {
         let Some(last) = schema.sort.iter().rposition(|attribute| self.test_of(attribute).is_some()) else {
             return Ok((Vec::new(), None));
         };
@@ -69,7 +71,7 @@ impl KeyCondition {
             let last = schema.sort[last].name.clone();
             return Err(Error::SortNotEqual { missing: names(&missing), last });
         }
-        let equal = schema.sort[..=last].iter().filter_map(|attribute| self.equal_to(attribute).cloned());
+        let equal = schema.sort[..=last].iter().filter_map(|attribute| self.equal_to(attribute));
         let test = self.test_of(&schema.sort[last]).map(|test| test.test.clone());
         Ok((equal.collect(), test.filter(|test| !matches!(test, SortTest::Equal(_)))))
     }
@@ -99,6 +101,6 @@ impl SortTest {
             | Self::BeginsWith(value) => (value, None),
             Self::Between(low, high) => (low, Some(high)),
         };
-        std::iter::once(first).chain(second)
+        std::iter::once(&**first).chain(second.map(|value| &**value))
     }
 }

@@ -4,8 +4,10 @@
 //! Names here are whole attribute names: a dot in one is a dot, not a path.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
+use larder_model::limits::{EXPRESSION_OPERATORS_MAX, IN_OPERANDS_MAX};
 use larder_model::{AttributeType, AttributeValue, Path};
 
 use crate::condition::order;
@@ -204,7 +206,7 @@ pub fn key_conditions(conditions: BTreeMap<String, Comparison>) -> Result<KeyCon
     conditions.values().try_for_each(check_comparison)?;
     let mut tests = Vec::with_capacity(conditions.len());
     for (attribute, comparison) in conditions {
-        let mut values = comparison.list.into_iter();
+        let mut values = comparison.list.into_iter().map(Arc::new);
         let test = match (comparison.operator, values.next(), values.next()) {
             (ComparisonOperator::Eq, Some(value), None) => SortTest::Equal(value),
             (ComparisonOperator::Lt, Some(value), None) => SortTest::Less(value),
@@ -215,7 +217,7 @@ pub fn key_conditions(conditions: BTreeMap<String, Comparison>) -> Result<KeyCon
             (ComparisonOperator::Between, Some(low), Some(high)) => SortTest::Between(low, high),
             _ => return Err(Error::NotIndexable),
         };
-        tests.push(KeyTest { attribute, test });
+        tests.push(KeyTest { attribute: attribute.into(), test });
     }
     Ok(KeyCondition { tests })
 }
@@ -227,18 +229,18 @@ pub fn attribute_updates(updates: BTreeMap<String, AttributeUpdate>) -> Result<U
     for (name, AttributeUpdate { action, value }) in updates {
         let path = Path::attribute(name);
         match (action, value) {
-            (Action::Put, Some(value)) => update.set.push((path, SetValue::Is(SetOperand::Value(value)))),
+            (Action::Put, Some(value)) => update.set.push((path, SetValue::Is(SetOperand::value(value)))),
             (Action::Add, Some(value)) => {
                 if !matches!(value.kind(), N | Ss | Ns | Bs | L) {
                     return Err(LegacyFault::AddType(value.kind()).into());
                 }
-                update.add.push((path, value));
+                update.add.push((path, Arc::new(value)));
             }
             (Action::Delete, Some(value)) => {
                 if !matches!(value.kind(), Ss | Ns | Bs) {
                     return Err(LegacyFault::DeleteType(value.kind()).into());
                 }
-                update.delete.push((path, value));
+                update.delete.push((path, Arc::new(value)));
             }
             (Action::Delete, None) => update.remove.push(path),
             (Action::Put | Action::Add, None) => return Err(LegacyFault::ActionWithoutValue.into()),
@@ -249,15 +251,17 @@ pub fn attribute_updates(updates: BTreeMap<String, AttributeUpdate>) -> Result<U
 
 /// The projection `AttributesToGet` stands for.
 pub fn attributes_to_get(names: Vec<String>) -> Result<Projection, Error> {
-    for (at, name) in names.iter().enumerate() {
-        if names[..at].contains(name) {
-            return Err(LegacyFault::DuplicateName(name.clone()).into());
-        }
+    let mut seen = HashSet::with_capacity(names.len());
+    if let Some(again) = names.iter().find(|name| !seen.insert(name.as_str())) {
+        return Err(LegacyFault::DuplicateName(again.clone()).into());
     }
     Ok(Projection { paths: names.into_iter().map(Path::attribute).collect() })
 }
 
 fn check_join(conditions: usize, join: Option<ConditionalOperator>) -> Result<(), Error> {
+    if conditions > EXPRESSION_OPERATORS_MAX {
+        return Err(LegacyFault::TooManyConditions(conditions).into());
+    }
     match (conditions, join) {
         (0, Some(_)) => Err(Error::OperatorWithoutConditions),
         (1, Some(_)) => Err(Error::OperatorForOneCondition),
@@ -309,6 +313,9 @@ fn check_comparison(comparison: &Comparison) -> Result<(), Error> {
     if !operator.takes(list.len()) {
         return Err(LegacyFault::ArgumentCount(operator.name()).into());
     }
+    if list.len() > IN_OPERANDS_MAX {
+        return Err(LegacyFault::TooManyInValues(list.len()).into());
+    }
     // IN looks at all its arguments; the others take theirs to be of the first one's type.
     let checked = if *operator == ComparisonOperator::In { list.len() } else { list.len().min(1) };
     let mut kinds = list.iter().map(AttributeValue::kind);
@@ -330,7 +337,7 @@ fn check_comparison(comparison: &Comparison) -> Result<(), Error> {
 fn test(name: String, operator: ComparisonOperator, list: Vec<AttributeValue>) -> Condition {
     let path = Path::attribute(name);
     let value = Operand::Path(path.clone());
-    let mut list = list.into_iter().map(Operand::Value);
+    let mut list = list.into_iter().map(Operand::value);
     let comparator = match operator {
         ComparisonOperator::Null => return Condition::NotExists(path),
         ComparisonOperator::NotNull => return Condition::Exists(path),
@@ -366,6 +373,6 @@ fn compare(name: String, comparator: Comparator, value: AttributeValue) -> Condi
     Condition::Compare {
         left: Operand::Path(Path::attribute(name)),
         comparator,
-        right: Operand::Value(value),
+        right: Operand::value(value),
     }
 }

@@ -29,7 +29,7 @@ fn pick<'a>(paths: impl Iterator<Item = &'a Path>, item: &Item) -> Item {
         let (group, after) = rest.split_at(rest.partition_point(|path| path.root <= first.root));
         rest = after;
         if let Some(value) = item.get(&first.root).and_then(|value| part(value, group, 0)) {
-            picked.insert(first.root.clone(), value);
+            picked.insert(&*first.root, value);
         }
     }
     picked
@@ -50,7 +50,7 @@ fn part(value: &AttributeValue, paths: &[&Path], depth: usize) -> Option<Attribu
         match (value, step) {
             (AttributeValue::M(fields), Step::Field(name)) => {
                 if let Some(found) = fields.get(name).and_then(|inner| part(inner, group, depth + 1)) {
-                    map.insert(name.clone(), found);
+                    map.insert(&**name, found);
                 }
             }
             (AttributeValue::L(elements), Step::Index(at)) => {

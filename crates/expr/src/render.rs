@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use larder_model::{AttributeType, AttributeValue, Path, Step};
 
@@ -14,7 +15,7 @@ use crate::{Condition, KeyCondition, Operand, Projection, SetOperand, SetValue, 
 #[derive(Clone, Debug, Default)]
 pub struct Renderer {
     names: Vec<String>,
-    values: Vec<AttributeValue>,
+    values: Vec<Arc<AttributeValue>>,
 }
 
 /// What the placeholders of rendered expressions stand for. A map that is empty must not be sent.
@@ -96,7 +97,12 @@ impl Renderer {
         let keyed = |sign: &str, at: usize| format!("{sign}{at}");
         Placeholders {
             names: self.names.into_iter().enumerate().map(|(at, name)| (keyed("#n", at), name)).collect(),
-            values: self.values.into_iter().enumerate().map(|(at, value)| (keyed(":v", at), value)).collect(),
+            values: self
+                .values
+                .into_iter()
+                .enumerate()
+                .map(|(at, value)| (keyed(":v", at), Arc::unwrap_or_clone(value)))
+                .collect(),
         }
     }
 
@@ -109,9 +115,13 @@ impl Renderer {
         format!("#n{at}")
     }
 
-    fn value(&mut self, value: &AttributeValue) -> String {
-        self.values.push(value.clone());
-        format!(":v{}", self.values.len() - 1)
+    fn value(&mut self, value: &Arc<AttributeValue>) -> String {
+        let known = self.values.iter().position(|known| Arc::ptr_eq(known, value));
+        let at = known.unwrap_or_else(|| {
+            self.values.push(Arc::clone(value));
+            self.values.len() - 1
+        });
+        format!(":v{at}")
     }
 
     fn path(&mut self, path: &Path) -> String {
@@ -203,7 +213,7 @@ impl Renderer {
                 Part::Text(part) => text.push_str(part),
                 Part::Of(operand) => text.push_str(&self.operand(operand)),
                 Part::Path(path) => text.push_str(&self.path(path)),
-                Part::Name(kind) => text.push_str(&self.value(&AttributeValue::from(kind.name()))),
+                Part::Name(kind) => text.push_str(&self.value(&Arc::new(AttributeValue::from(kind.name())))),
             }
         }
     }
@@ -247,7 +257,7 @@ impl Renderer {
         }
     }
 
-    fn changes(&mut self, changes: &[(Path, AttributeValue)]) -> Vec<String> {
+    fn changes(&mut self, changes: &[(Path, Arc<AttributeValue>)]) -> Vec<String> {
         changes
             .iter()
             .map(|(path, value)| {

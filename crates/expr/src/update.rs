@@ -2,21 +2,39 @@
 //!
 //! Every right side reads the item as it was, and every list position means what it meant there: a SET past
 //! the end appends, appends land in the order of their positions, and a REMOVE of `l[0]` does not move what
-//! `l[1]` names. So writes go in path order, and removals last, from the highest path down.
+//! `l[1]` names. So writes go in path order, and removals last, from the deepest path up.
+//!
+//! Promise: an update that is given a limit writes no more than that, however often it names a value.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use larder_model::{AttributeValue, Item, Path, Step};
 
 use crate::{Error, SetOperand, SetValue, Update};
 
 impl Update {
-    /// The item as it will be. A missing item starts as its key.
+    /// The item as it will be, however large. A missing item starts as its key.
     pub fn apply(&self, item: Option<&Item>, key: &Item) -> Result<Item, Error> {
+        self.apply_within(usize::MAX, item, key)
+    }
+
+    /// The item as it will be, refused as soon as what is written to it is more than `bytes_max`. With what it had
+    /// before, it may still be larger.
+    pub fn apply_within(&self, bytes_max: usize, item: Option<&Item>, key: &Item) -> Result<Item, Error> {
         let old = item.unwrap_or(key);
         self.check_operands(old)?;
 
+        let mut room = Room(bytes_max);
         let mut writes = Vec::with_capacity(self.set.len() + self.add.len() + self.delete.len());
         for (path, value) in &self.set {
-            writes.push((path, Write::Set(set_value(value, old)?)));
+            writes.push((path, Write::Set(set_value(value, old, &mut room)?)));
+        }
+        for (_, value) in &self.add {
+            // What is added to a number takes its place.
+            if !matches!(**value, AttributeValue::N(_)) {
+                room.take(value.size())?;
+            }
         }
         writes.extend(self.add.iter().map(|(path, value)| (path, Write::Add(value))));
         writes.extend(self.delete.iter().map(|(path, value)| (path, Write::Delete(value))));
@@ -26,7 +44,7 @@ impl Update {
         let mut removals = Vec::with_capacity(self.remove.len());
         for (path, write) in writes {
             match write {
-                Write::Set(value) => put(&mut new, path, value)?,
+                Write::Set(value) => put(&mut new, path, value.into_owned())?,
                 Write::Add(value) => add(&mut new, path, value)?,
                 // An emptied set leaves with the removals, so that list elements after it stay where they are.
                 Write::Delete(value) if delete(&mut new, path, value)? => removals.push(path),
@@ -40,10 +58,7 @@ impl Update {
                 None => check_parent(old, path)?,
             }
         }
-        removals.sort_by(|left, right| right.cmp(left));
-        for path in removals {
-            remove(&mut new, path);
-        }
+        remove(&mut new, removals);
         Ok(new)
     }
 
@@ -67,7 +82,7 @@ impl Update {
         let mismatch = || if self.legacy { Error::UpdateTypeMismatch } else { Error::OperandType };
         for (path, value) in &self.add {
             let fits = matches!(
-                (path.find(old), value),
+                (path.find(old), &**value),
                 (None, _)
                     | (Some(N(_)), N(_))
                     | (Some(Ss(_)), Ss(_))
@@ -81,7 +96,7 @@ impl Update {
         }
         for (path, value) in &self.delete {
             let fits = matches!(
-                (path.find(old), value),
+                (path.find(old), &**value),
                 (None, _) | (Some(Ss(_)), Ss(_)) | (Some(Ns(_)), Ns(_)) | (Some(Bs(_)), Bs(_))
             );
             if !fits {
@@ -92,45 +107,78 @@ impl Update {
     }
 }
 
+/// What may still be written. No two paths of an update overlap, so all that it sets is in the item it makes.
+struct Room(usize);
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), Error> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Error::ItemTooLarge)?;
+        Ok(())
+    }
+}
+
 enum Write<'a> {
-    Set(AttributeValue),
+    Set(Cow<'a, AttributeValue>),
     Add(&'a AttributeValue),
     Delete(&'a AttributeValue),
 }
 
-fn set_value(value: &SetValue, old: &Item) -> Result<AttributeValue, Error> {
+/// The value of a right side, once there is room for it. What is not changed is lent.
+fn set_value<'a>(
+    value: &'a SetValue,
+    old: &'a Item,
+    room: &mut Room,
+) -> Result<Cow<'a, AttributeValue>, Error> {
     let numbers = |left, right| match (operand(left, old)?, operand(right, old)?) {
-        (AttributeValue::N(left), AttributeValue::N(right)) => Ok((left, right)),
+        (AttributeValue::N(left), AttributeValue::N(right)) => Ok((*left, *right)),
         _ => Err(Error::OperandType),
     };
-    match value {
-        SetValue::Is(value) => operand(value, old),
+    let number = match value {
+        SetValue::Is(SetOperand::ListAppend(head, tail)) => return append(head, tail, old, room),
+        SetValue::Is(value) => {
+            let value = operand(value, old)?;
+            room.take(value.size())?;
+            return Ok(Cow::Borrowed(value));
+        }
         SetValue::Plus(left, right) => {
             let (left, right) = numbers(left, right)?;
-            Ok(AttributeValue::N(left.checked_add(right)?))
+            left.checked_add(right)?
         }
         SetValue::Minus(left, right) => {
             let (left, right) = numbers(left, right)?;
-            Ok(AttributeValue::N(left.checked_sub(right)?))
+            left.checked_sub(right)?
         }
-    }
+    };
+    room.take(number.size())?;
+    Ok(Cow::Owned(AttributeValue::N(number)))
 }
 
-fn operand(operand_: &SetOperand, old: &Item) -> Result<AttributeValue, Error> {
+fn append<'a>(
+    head: &SetOperand,
+    tail: &SetOperand,
+    old: &Item,
+    room: &mut Room,
+) -> Result<Cow<'a, AttributeValue>, Error> {
+    let (AttributeValue::L(head), AttributeValue::L(tail)) = (operand(head, old)?, operand(tail, old)?)
+    else {
+        return Err(Error::OperandType);
+    };
+    for value in head.iter().chain(tail) {
+        room.take(1 + value.size())?;
+    }
+    Ok(Cow::Owned(AttributeValue::L([head.as_slice(), tail].concat())))
+}
+
+fn operand<'a>(operand_: &'a SetOperand, old: &'a Item) -> Result<&'a AttributeValue, Error> {
     match operand_ {
-        SetOperand::Path(path) => path.find(old).cloned().ok_or(Error::MissingAttribute),
-        SetOperand::Value(value) => Ok(value.clone()),
+        SetOperand::Path(path) => path.find(old).ok_or(Error::MissingAttribute),
+        SetOperand::Value(value) => Ok(value),
         SetOperand::IfNotExists(path, default) => match path.find(old) {
-            Some(value) => Ok(value.clone()),
+            Some(value) => Ok(value),
             None => operand(default, old),
         },
-        SetOperand::ListAppend(head, tail) => match (operand(head, old)?, operand(tail, old)?) {
-            (AttributeValue::L(mut head), AttributeValue::L(tail)) => {
-                head.extend(tail);
-                Ok(AttributeValue::L(head))
-            }
-            _ => Err(Error::OperandType),
-        },
+        // A list that is appended is the whole of a right side.
+        SetOperand::ListAppend(..) => Err(Error::OperandType),
     }
 }
 
@@ -230,14 +278,45 @@ fn delete(item: &mut Item, path: &Path, value: &AttributeValue) -> Result<bool, 
     })
 }
 
-fn remove(item: &mut Item, path: &Path) {
-    match place(item, path) {
-        Ok(Place::Field(map, name)) => {
-            map.remove(name);
+/// Removes what the paths lead to. The deepest go first, since what leaves a list moves what comes after it; those of
+/// one list go together, since each would move all that comes after it.
+fn remove(item: &mut Item, mut paths: Vec<&Path>) {
+    paths.sort_by_key(|path| (Reverse(path.steps.len()), *path));
+    let parent = |path: &Path| path.steps.len().saturating_sub(1);
+    let siblings = |one: &&Path, two: &&Path| {
+        one.steps.len() == two.steps.len()
+            && one.root == two.root
+            && one.steps[..parent(one)] == two.steps[..parent(two)]
+    };
+    for group in paths.chunk_by(siblings) {
+        match place(item, group[0]) {
+            Ok(Place::Element(list, _)) => remove_elements(list, group),
+            Ok(Place::Field(..)) => {
+                for path in group {
+                    if let Ok(Place::Field(map, name)) = place(item, path) {
+                        map.remove(name);
+                    }
+                }
+            }
+            Err(_) => {}
         }
-        Ok(Place::Element(list, at)) if at < list.len() => {
-            list.remove(at);
-        }
-        _ => {}
     }
+}
+
+/// The last steps of `paths` are positions in `list`, in order.
+fn remove_elements(list: &mut Vec<AttributeValue>, paths: &[&Path]) {
+    let mut positions = paths.iter().filter_map(|path| match path.steps.last() {
+        Some(Step::Index(at)) => Some(*at),
+        _ => None,
+    });
+    let mut next = positions.next();
+    let mut at = 0;
+    list.retain(|_| {
+        let leaves = next == Some(at);
+        if leaves {
+            next = positions.next();
+        }
+        at += 1;
+        !leaves
+    });
 }

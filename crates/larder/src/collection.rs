@@ -487,8 +487,8 @@ impl<G> Gathered<G> {
     async fn items(&self) -> Result<Vec<(Arc<Core>, Item)>, Error> {
         let core = &self.lead;
         let tests = self.partition.iter().map(|(attribute, value)| KeyTest {
-            attribute: attribute.clone(),
-            test: SortTest::Equal(value.clone()),
+            attribute: attribute.as_str().into(),
+            test: SortTest::Equal(value.clone().into()),
         });
         let mut request = ops::Query {
             table: core.table_name.clone(),

@@ -258,7 +258,7 @@ impl Core {
             let lasting = Condition::Compare {
                 left: Operand::Path(path.clone()),
                 comparator: Comparator::GreaterOrEqual,
-                right: Operand::Value(AttributeValue::from(now.seconds())),
+                right: Operand::value(now.seconds()),
             };
             condition = and(condition, or(Condition::NotExists(path), lasting));
         }
@@ -275,7 +275,7 @@ impl Core {
             let over = Condition::Compare {
                 left: Operand::Path(Path::attribute(name)),
                 comparator: Comparator::Less,
-                right: Operand::Value(AttributeValue::from(now.seconds())),
+                right: Operand::value(now.seconds()),
             };
             condition = or(condition, over);
         }

@@ -509,7 +509,7 @@ fn past(core: &Core, now: UnixTime) -> Option<Condition> {
     Some(Condition::Compare {
         left: Operand::Path(Path::attribute(&core.table().ttl.as_ref()?.attribute)),
         comparator: Comparator::Less,
-        right: Operand::Value(AttributeValue::from(now.seconds())),
+        right: Operand::value(now.seconds()),
     })
 }
 
@@ -525,7 +525,7 @@ pub(crate) fn begins_as(core: &Core, known: &Fields) -> Option<Condition> {
             if !prefix.is_empty() {
                 conditions.push(Condition::BeginsWith {
                     value: Operand::Path(Path::attribute(&attribute.attribute)),
-                    prefix: Operand::Value(AttributeValue::S(prefix)),
+                    prefix: Operand::value(AttributeValue::S(prefix)),
                 });
             }
         }

@@ -381,11 +381,11 @@ pub(crate) async fn clean(core: &Core, old: &Item) -> Result<(), Error> {
 pub(crate) fn guard(item: &Item) -> Option<Condition> {
     let AttributeValue::M(parts) = item.get(PARTS)? else { return None };
     let mut path = Path::attribute(PARTS);
-    path.steps.push(larder_model::Step::Field("version".to_owned()));
+    path.steps.push(larder_model::Step::Field("version".into()));
     Some(Condition::Compare {
         left: Operand::Path(path),
         comparator: Comparator::Equal,
-        right: Operand::Value(parts.get("version")?.clone()),
+        right: Operand::value(parts.get("version")?.clone()),
     })
 }
 

@@ -297,7 +297,7 @@ async fn delete(store: &Store, table: &TableName, key: &Item, number: i64) -> Re
     let ours = Condition::Compare {
         left: Operand::Path(Path::attribute(PROBE)),
         comparator: Comparator::Equal,
-        right: Operand::Value(AttributeValue::from(number)),
+        right: Operand::value(number),
     };
     let mut tries = 0;
     loop {

@@ -784,13 +784,13 @@ impl Asked {
 
     fn key_condition(&self) -> KeyCondition {
         let equal = |(attribute, value): &(String, AttributeValue)| KeyTest {
-            attribute: attribute.clone(),
-            test: SortTest::Equal(value.clone()),
+            attribute: attribute.as_str().into(),
+            test: SortTest::Equal(value.clone().into()),
         };
         let mut tests: Vec<KeyTest> = self.partition.iter().map(equal).collect();
         if let Some(sort) = &self.sort {
             let test = self.sort_test(&sort.prefix);
-            tests.extend(test.map(|test| KeyTest { attribute: sort.attribute.clone(), test }));
+            tests.extend(test.map(|test| KeyTest { attribute: sort.attribute.as_str().into(), test }));
         }
         KeyCondition { tests }
     }
@@ -798,22 +798,24 @@ impl Asked {
     /// The range, kept within what begins as every key of the entity does.
     fn sort_test(&self, prefix: &str) -> Option<SortTest> {
         let prefixed = !prefix.is_empty();
-        let text = |text: String| AttributeValue::S(text);
+        let text = |text: String| Arc::new(AttributeValue::S(text));
         Some(match self.range.clone() {
             Range::All | Range::Between(None, None) if prefixed => {
                 SortTest::BeginsWith(text(prefix.to_owned()))
             }
             Range::All | Range::Between(None, None) => return None,
-            Range::At(value) => SortTest::Equal(value),
+            Range::At(value) => SortTest::Equal(value.into()),
             Range::Begins(beginning) if beginning.is_empty() => return None,
             Range::Begins(beginning) => SortTest::BeginsWith(text(beginning)),
-            Range::Between(Some(low), Some(high)) => SortTest::Between(low, high),
+            Range::Between(Some(low), Some(high)) => SortTest::Between(low.into(), high.into()),
             Range::Between(Some(low), None) if prefixed => {
-                SortTest::Between(low, text(format!("{prefix}{LAST_CHARACTER}")))
+                SortTest::Between(low.into(), text(format!("{prefix}{LAST_CHARACTER}")))
             }
-            Range::Between(Some(low), None) => SortTest::GreaterOrEqual(low),
-            Range::Between(None, Some(high)) if prefixed => SortTest::Between(text(prefix.to_owned()), high),
-            Range::Between(None, Some(high)) => SortTest::LessOrEqual(high),
+            Range::Between(Some(low), None) => SortTest::GreaterOrEqual(low.into()),
+            Range::Between(None, Some(high)) if prefixed => {
+                SortTest::Between(text(prefix.to_owned()), high.into())
+            }
+            Range::Between(None, Some(high)) => SortTest::LessOrEqual(high.into()),
         })
     }
 
@@ -863,7 +865,7 @@ impl Core {
 
 fn lies_within(position: &Item, attribute: &str, test: &SortTest) -> bool {
     let value = Operand::Path(Path::attribute(attribute));
-    let compare = |value: Operand, comparator: Comparator, right: AttributeValue| Condition::Compare {
+    let compare = |value: Operand, comparator: Comparator, right: Arc<AttributeValue>| Condition::Compare {
         left: value,
         comparator,
         right: Operand::Value(right),

@@ -648,7 +648,7 @@ pub(crate) fn unchanged(attribute: &str, item: &Item) -> Condition {
         Some(value) => Condition::Compare {
             left: Operand::Path(path),
             comparator: Comparator::Equal,
-            right: Operand::Value(value.clone()),
+            right: Operand::value(value.clone()),
         },
         None => Condition::NotExists(path),
     }

@@ -40,6 +40,9 @@ pub const STREAM_PAGE_RECORDS_MAX: usize = 1000;
 pub const STREAM_PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 pub const REQUEST_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What the values of a request may take in memory once they are read. DynamoDB has no such limit: a body of sixteen
+/// megabytes can hold a million lists of one value each.
+pub const REQUEST_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub const TABLE_NAME_MIN: usize = 3;
 pub const TABLE_NAME_MAX: usize = 255;

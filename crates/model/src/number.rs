@@ -14,11 +14,14 @@ use crate::limits::NUMBER_DIGITS_MAX;
 const MAGNITUDE_MAX: i64 = 125;
 const MAGNITUDE_MIN: i64 = -130;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The digits are kept as two words: a `u128` would be aligned to sixteen bytes, and make every attribute value half
+/// as large again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Number {
-    negative: bool,
-    digits: u128,
+    digits_high: u64,
+    digits_low: u64,
     exponent: i16,
+    negative: bool,
 }
 
 /// Why a text is not a number, in DynamoDB's words.
@@ -37,10 +40,14 @@ pub enum NumberError {
 }
 
 impl Number {
-    pub const ZERO: Self = Self { negative: false, digits: 0, exponent: 0 };
+    pub const ZERO: Self = Self::of(false, 0, 0);
+
+    const fn of(negative: bool, digits: u128, exponent: i16) -> Self {
+        Self { digits_high: (digits >> 64) as u64, digits_low: digits as u64, exponent, negative }
+    }
 
     pub fn is_zero(&self) -> bool {
-        self.digits == 0
+        self.digits() == 0
     }
 
     pub fn is_negative(&self) -> bool {
@@ -49,12 +56,12 @@ impl Number {
 
     /// The significant digits, without leading or trailing zeros; zero for zero.
     pub fn digits(&self) -> u128 {
-        self.digits
+        u128::from(self.digits_high) << 64 | u128::from(self.digits_low)
     }
 
     /// The power of ten of the first digit: 2 for 123, -2 for 0.0123. Zero for zero.
     pub fn magnitude(&self) -> i16 {
-        if self.is_zero() { 0 } else { self.exponent + digit_count(self.digits) as i16 - 1 }
+        if self.is_zero() { 0 } else { self.exponent + digit_count(self.digits()) as i16 - 1 }
     }
 
     /// Rebuilds a number from its [`digits`](Self::digits) and [`magnitude`](Self::magnitude).
@@ -76,14 +83,14 @@ impl Number {
         // could not fit in 38 digits either.
         let raised = 10u128
             .checked_pow(shift)
-            .and_then(|power| high.digits.checked_mul(power))
+            .and_then(|power| high.digits().checked_mul(power))
             .ok_or(NumberError::TooManyDigits)?;
         let (negative, digits) = if high.negative == low.negative {
-            (high.negative, raised.checked_add(low.digits).ok_or(NumberError::TooManyDigits)?)
-        } else if raised >= low.digits {
-            (high.negative, raised - low.digits)
+            (high.negative, raised.checked_add(low.digits()).ok_or(NumberError::TooManyDigits)?)
+        } else if raised >= low.digits() {
+            (high.negative, raised - low.digits())
         } else {
-            (low.negative, low.digits - raised)
+            (low.negative, low.digits() - raised)
         };
         Self::normalised(negative, digits, i64::from(low.exponent))
     }
@@ -95,7 +102,7 @@ impl Number {
     /// The value as whole seconds, a count or the like; `None` with a fraction or out of range.
     pub fn to_i64(&self) -> Option<i64> {
         let power = 10u128.checked_pow(u32::try_from(self.exponent).ok()?)?;
-        let whole = i128::try_from(self.digits.checked_mul(power)?).ok()?;
+        let whole = i128::try_from(self.digits().checked_mul(power)?).ok()?;
         i64::try_from(if self.negative { -whole } else { whole }).ok()
     }
 
@@ -109,9 +116,9 @@ impl Number {
             return end;
         }
         let whole = if self.exponent >= 0 {
-            self.digits * 10u128.pow(u32::from(self.exponent.unsigned_abs()))
+            self.digits() * 10u128.pow(u32::from(self.exponent.unsigned_abs()))
         } else {
-            self.digits / 10u128.pow(u32::from(self.exponent.unsigned_abs()))
+            self.digits() / 10u128.pow(u32::from(self.exponent.unsigned_abs()))
         };
         let signed = i128::try_from(whole).map(|w| if self.negative { -w } else { w });
         signed.ok().and_then(|w| i64::try_from(w).ok()).unwrap_or(end)
@@ -123,7 +130,7 @@ impl Number {
         if self.is_zero() {
             return 1;
         }
-        let count = digit_count(self.digits) as usize;
+        let count = digit_count(self.digits()) as usize;
         let before = usize::try_from(self.magnitude() + 1).unwrap_or(0).min(count);
         before.div_ceil(2) + (count - before).div_ceil(2) + 1 + usize::from(self.negative)
     }
@@ -142,7 +149,7 @@ impl Number {
         }
         check_magnitude(exponent.saturating_add(i64::from(count) - 1))?;
         let exponent = i16::try_from(exponent).map_err(|_| NumberError::Overflow)?;
-        Ok(Self { negative, digits, exponent })
+        Ok(Self::of(negative, digits, exponent))
     }
 }
 
@@ -212,13 +219,24 @@ fn parse_exponent(text: &str) -> Option<i64> {
     if well_formed { text.parse().ok() } else { None }
 }
 
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (negative, digits, exponent) = (&self.negative, &self.digits(), &self.exponent);
+        f.debug_struct("Number")
+            .field("negative", negative)
+            .field("digits", digits)
+            .field("exponent", exponent)
+            .finish()
+    }
+}
+
 /// Plain decimal notation without an exponent, as DynamoDB returns numbers.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.negative {
             f.write_str("-")?;
         }
-        let digits = self.digits.to_string();
+        let digits = self.digits().to_string();
         if self.exponent >= 0 {
             return write!(f, "{digits}{:0<1$}", "", usize::from(self.exponent.unsigned_abs()));
         }
@@ -252,7 +270,7 @@ impl Ord for Number {
             (false, false) => 2,
         };
         let by_size = || {
-            let scaled = |n: &Self| n.digits * 10u128.pow(NUMBER_DIGITS_MAX - digit_count(n.digits));
+            let scaled = |n: &Self| n.digits() * 10u128.pow(NUMBER_DIGITS_MAX - digit_count(n.digits()));
             self.magnitude().cmp(&other.magnitude()).then_with(|| scaled(self).cmp(&scaled(other)))
         };
         rank(self).cmp(&rank(other)).then_with(|| if self.negative { by_size().reverse() } else { by_size() })

@@ -1,25 +1,29 @@
 //! Document paths: `a.b[3].c`.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{AttributeValue, Item};
 
 /// Where a value lies in an item: an attribute, then fields and list positions below it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// Names are shared: a request can name an attribute a thousand times by a placeholder, and a name can be 64 KB.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    pub root: String,
+    pub root: Arc<str>,
     pub steps: Vec<Step>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    Field(String),
+    Field(Arc<str>),
     Index(usize),
 }
 
 impl Path {
     pub fn attribute(name: impl Into<String>) -> Self {
-        Self { root: name.into(), steps: Vec::new() }
+        Self { root: name.into().into(), steps: Vec::new() }
     }
 
     /// The value at this path, if there is one.
@@ -31,6 +35,42 @@ impl Path {
             _ => None,
         })
     }
+}
+
+/// By the root's name, then step by step; what is a path's beginning comes before it.
+impl Ord for Path {
+    fn cmp(&self, other: &Self) -> Ordering {
+        by_name(&self.root, &other.root).then_with(|| self.steps.cmp(&other.steps))
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Fields before positions.
+impl Ord for Step {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Field(one), Self::Field(two)) => by_name(one, two),
+            (Self::Index(one), Self::Index(two)) => one.cmp(two),
+            (Self::Field(_), Self::Index(_)) => Ordering::Less,
+            (Self::Index(_), Self::Field(_)) => Ordering::Greater,
+        }
+    }
+}
+
+impl PartialOrd for Step {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What is shared is the same, and need not be read to see that.
+fn by_name(one: &Arc<str>, two: &Arc<str>) -> Ordering {
+    if Arc::ptr_eq(one, two) { Ordering::Equal } else { one.cmp(two) }
 }
 
 /// As DynamoDB writes paths in its messages.

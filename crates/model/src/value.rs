@@ -153,3 +153,14 @@ impl From<bool> for AttributeValue {
         Self::Bool(value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request may hold a value for every nine bytes of its body, so this is what bounds its memory.
+    #[test]
+    fn a_value_takes_four_words() {
+        assert_eq!(size_of::<AttributeValue>(), 32);
+    }
+}

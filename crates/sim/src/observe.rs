@@ -4,6 +4,7 @@
 //! items owe, in order, and the counts of DescribeTable are the counts of what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_engine::ops::{
@@ -217,8 +218,8 @@ fn scan(engine: &Engine, place: Place, index: Option<IndexShape>) -> Result<Vec<
 
 fn query(engine: &Engine, place: Place, index: IndexShape, partition: &str) -> Result<Vec<Item>, Trouble> {
     let test = KeyTest {
-        attribute: index.partition.to_owned(),
-        test: SortTest::Equal(AttributeValue::from(partition)),
+        attribute: index.partition.into(),
+        test: SortTest::Equal(Arc::new(AttributeValue::from(partition))),
     };
     pages(|start| {
         engine.query(&Query {

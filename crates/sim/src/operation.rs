@@ -243,15 +243,12 @@ impl Action {
         let mut update = Update::default();
         match self {
             Self::Count(by) => {
-                let before = SetOperand::IfNotExists(
-                    Path::attribute(COUNT),
-                    Box::new(SetOperand::Value(AttributeValue::from(0))),
-                );
-                let by = SetOperand::Value(AttributeValue::from(*by));
+                let before = SetOperand::IfNotExists(Path::attribute(COUNT), Box::new(SetOperand::value(0)));
+                let by = SetOperand::value(*by);
                 update.set.push((Path::attribute(COUNT), SetValue::Plus(before, by)));
             }
             Self::Paint(Some(colour)) => {
-                let colour = SetOperand::Value(AttributeValue::from(*colour));
+                let colour = SetOperand::value(*colour);
                 update.set.push((Path::attribute(COLOUR), SetValue::Is(colour)));
             }
             Self::Paint(None) => {
@@ -271,7 +268,7 @@ impl Requires {
             Self::CountIs(count) => Condition::Compare {
                 left: Operand::Path(Path::attribute(COUNT)),
                 comparator: Comparator::Equal,
-                right: Operand::Value(AttributeValue::from(*count)),
+                right: Operand::value(*count),
             },
         }
     }

@@ -1,16 +1,17 @@
 //! Constraints on members, gathered: DynamoDB reports all that a request breaks in one message.
 //!
 //! A path names a member as its Java model does: `keySchema.1.member.attributeName`. At most ten broken
-//! constraints are listed.
+//! constraints are listed, and a value that is very long is shown only in part.
 
 use std::borrow::Cow;
 
 use larder_model::limits::{TABLE_NAME_MAX, TABLE_NAME_MIN};
 use larder_model::{Arn, IndexName, TableName};
 
+use crate::echo::Echo;
 use crate::refusal::{Read, Refusal};
 
-const LISTED_MAX: usize = 10;
+pub(crate) const LISTED_MAX: usize = 10;
 pub(crate) const NAME_PATTERN: &str = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+";
 
 #[derive(Debug, Default)]
@@ -18,8 +19,7 @@ pub(crate) struct Constraints(Vec<String>);
 
 impl Constraints {
     /// Reports all that was gathered.
-    pub(crate) fn finish(mut self) -> Read<()> {
-        self.0.truncate(LISTED_MAX);
+    pub(crate) fn finish(self) -> Read<()> {
         match self.0.as_slice() {
             [] => Ok(()),
             [one] => Err(Refusal::Plain(crate::refusal::envelope(one))),
@@ -33,21 +33,27 @@ impl Constraints {
         self.0.is_empty()
     }
 
+    fn push(&mut self, message: String) {
+        if self.0.len() < LISTED_MAX {
+            self.0.push(message);
+        }
+    }
+
     /// A message that is already whole.
     pub(crate) fn add(&mut self, message: impl Into<String>) {
-        self.0.push(message.into());
+        self.push(message.into());
     }
 
     pub(crate) fn extend(&mut self, messages: impl IntoIterator<Item = String>) {
-        self.0.extend(messages);
+        messages.into_iter().for_each(|message| self.push(message));
     }
 
     pub(crate) fn broken(&mut self, value: &str, path: &str, rule: &str) {
-        self.0.push(broken(value, path, rule));
+        self.push(broken(value, path, rule));
     }
 
     pub(crate) fn null(&mut self, path: &str) {
-        self.0.push(format!("Value null at '{path}' failed to satisfy constraint: Member must not be null"));
+        self.push(format!("Value null at '{path}' failed to satisfy constraint: Member must not be null"));
     }
 
     pub(crate) fn present<T>(&mut self, member: &Option<T>, path: &str) {
@@ -71,7 +77,7 @@ impl Constraints {
     }
 
     pub(crate) fn one_of(&mut self, value: Option<&str>, path: &str, values: &[&str]) {
-        self.0.extend(outside(value, path, values));
+        self.extend(outside(value, path, values));
     }
 
     /// The pattern, then the length: every rule for names that `name` breaks.
@@ -99,7 +105,9 @@ impl Constraints {
 }
 
 pub(crate) fn broken(value: &str, path: &str, rule: &str) -> String {
-    format!("Value '{value}' at '{path}' failed to satisfy constraint: {rule}")
+    let mut shown = Echo::default();
+    shown.text(value);
+    format!("Value '{}' at '{path}' failed to satisfy constraint: {rule}", shown.finish())
 }
 
 /// What is said of a value that is none of `values`.

@@ -39,18 +39,24 @@ impl Echo {
     /// What `put` prints for each of `parts`, between brackets.
     pub(crate) fn list<T>(&mut self, parts: impl IntoIterator<Item = T>, mut put: impl FnMut(&mut Self, T)) {
         self.text("[");
-        self.separated(parts, &mut put);
+        self.separated(parts, ", ", &mut put);
         self.text("]");
     }
 
-    fn separated<T>(&mut self, parts: impl IntoIterator<Item = T>, put: &mut impl FnMut(&mut Self, T)) {
+    /// What `put` prints for each of `parts`, with `separator` between them.
+    pub(crate) fn separated<T>(
+        &mut self,
+        parts: impl IntoIterator<Item = T>,
+        separator: &str,
+        put: &mut impl FnMut(&mut Self, T),
+    ) {
         for (at, part) in parts.into_iter().enumerate() {
             // A full echo does not need the rest.
             if self.is_full {
                 return;
             }
             if at > 0 {
-                self.text(", ");
+                self.text(separator);
             }
             put(self, part);
         }
@@ -63,7 +69,7 @@ impl Echo {
         mut put: impl FnMut(&mut Self, T),
     ) {
         self.text("{");
-        self.separated(members, &mut |echo, (name, value)| {
+        self.separated(members, ", ", &mut |echo, (name, value)| {
             echo.text(name);
             echo.text("=");
             put(echo, value);
@@ -116,7 +122,7 @@ impl Echo {
             ("bOOL", Some(AttributeType::Bool)),
         ];
         self.text("AttributeValue(");
-        self.separated(FIELDS, &mut |echo, (name, kind)| {
+        self.separated(FIELDS, ", ", &mut |echo, (name, kind)| {
             echo.text(name);
             echo.text("=");
             if kind == Some(value.kind()) { echo.content(value) } else { echo.text("null") }

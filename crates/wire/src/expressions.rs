@@ -11,12 +11,17 @@ use crate::refusal::{Layer, Read, Refusal, Rules};
 use crate::shape;
 use crate::value::{self, Flaws, NESTED_TOO_DEEP, ValueFault};
 
+/// What a placeholder takes, here and in the scope that is made of it.
+const PLACEHOLDER_BYTES: usize = 384;
+
 /// `ExpressionAttributeNames` and `ExpressionAttributeValues`, and what is wrong with some of the values.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders {
     pub(crate) names: Option<BTreeMap<String, String>>,
     pub(crate) values: Option<BTreeMap<String, AttributeValue>>,
     flaws: BTreeMap<String, Flaws>,
+    /// Whether one of the flaws is that a value could not be understood.
+    faulty: bool,
 }
 
 /// Which faults of a value are refused by naming its placeholder. Operations differ.
@@ -53,6 +58,9 @@ impl Placeholders {
 
     /// Refuses values that could not be understood.
     pub(crate) fn check_read(&self, rules: Rules, naming: Naming) -> Read<()> {
+        if !self.faulty {
+            return Ok(());
+        }
         for (key, flaws) in &self.flaws {
             if let Some(fault) = &flaws.fault {
                 return Err(faulty(fault, key, rules.layer, naming));
@@ -150,9 +158,12 @@ impl Placeholders {
     fn read_values(&mut self, reader: &mut Reader<'_>) -> Read<()> {
         let mut values = BTreeMap::new();
         let present = shape::map(reader, "AttributeValue", |reader, key| {
+            reader.charge(PLACEHOLDER_BYTES)?;
+            reader.charge_text(key.len())?;
             let mut flaws = Flaws::default();
             let value = value::value(reader, &mut flaws)?;
             if flaws.any() {
+                self.faulty |= flaws.fault.is_some();
                 self.flaws.insert(key.clone().into_owned(), flaws);
             }
             values.insert(key.into_owned(), value);
@@ -196,6 +207,9 @@ fn names(reader: &mut Reader<'_>) -> Read<Option<BTreeMap<String, String>>> {
     let mut names = BTreeMap::new();
     let present = shape::map(reader, "java.lang.String", |reader, key| {
         if let Some(name) = shape::owned_text(reader)? {
+            reader.charge(PLACEHOLDER_BYTES)?;
+            reader.charge_text(key.len())?;
+            reader.charge_text(name.len())?;
             names.insert(key.into_owned(), name);
         }
         Ok(())

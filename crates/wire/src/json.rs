@@ -3,7 +3,7 @@
 mod read;
 mod write;
 
-pub(crate) use read::{Kind, Reader, check};
+pub(crate) use read::{ALLOCATION_BYTES, Kind, Reader, check};
 pub(crate) use write::{Object, list, object, string, try_list};
 
 /// The place of the first byte that cannot stand in a JSON string as it is: a quote, a backslash or a

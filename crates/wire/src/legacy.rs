@@ -11,6 +11,7 @@ use larder_expr::legacy::{
 };
 use larder_model::AttributeValue;
 
+use crate::constraints::LISTED_MAX;
 use crate::json::Reader;
 use crate::refusal::{Read, Refusal, Rules};
 use crate::shape;
@@ -36,6 +37,8 @@ struct Entry {
 pub(crate) fn conditions(reader: &mut Reader<'_>, class: &str) -> Read<Option<Conditions>> {
     let mut found = Conditions::default();
     let present = shape::map(reader, class, |reader, name| {
+        reader.charge(shape::STRUCTURE_BYTES)?;
+        reader.charge_text(name.len())?;
         let mut entry = Entry::default();
         let flaws = &mut found.flaws;
         shape::element(reader, class, |reader, member| {
@@ -58,7 +61,8 @@ pub(crate) fn conditions(reader: &mut Reader<'_>, class: &str) -> Read<Option<Co
 
 fn value_list(reader: &mut Reader<'_>, flaws: &mut Flaws) -> Read<Option<Vec<AttributeValue>>> {
     let mut values = Vec::new();
-    let present = shape::list(reader, |reader| {
+    let present = shape::values(reader, |reader| {
+        reader.charge(2 * size_of::<AttributeValue>())?;
         values.push(value::value(reader, flaws)?);
         Ok(())
     })?;
@@ -77,7 +81,7 @@ impl Conditions {
         let null = |path: String| {
             format!("Value null at '{path}' failed to satisfy constraint: Member must not be null")
         };
-        without.map(|(name, _)| null(path(name))).collect()
+        without.take(LISTED_MAX).map(|(name, _)| null(path(name))).collect()
     }
 
     /// Refuses values that a Query's or Scan's conditions cannot hold.
@@ -129,8 +133,12 @@ pub(crate) struct Updates {
 
 pub(crate) fn updates(reader: &mut Reader<'_>) -> Read<Option<Updates>> {
     const CLASS: &str = "AttributeValueUpdate";
+    // Here, and once more as an update is made of it.
+    const UPDATE_BYTES: usize = 512;
     let mut found = Updates::default();
     let present = shape::map(reader, CLASS, |reader, name| {
+        reader.charge(UPDATE_BYTES)?;
+        reader.charge_text(name.len())?;
         let (mut action, mut value) = (None, None);
         let flaws = &mut found.flaws;
         shape::element(reader, CLASS, |reader, member| {

@@ -83,7 +83,7 @@ fn absent(name: &str) -> String {
 /// The error for a refusal. It is found out only now whether the rest of the body is JSON, and whether
 /// something in it puts the request on the older layer, because most requests are not refused.
 fn explain(operation: Operation, text: &str, rules: Rules, refusal: Refusal) -> ApiError {
-    if json::check(text).is_err() {
+    if refusal != Refusal::TooLarge && json::check(text).is_err() {
         return Refusal::Unreadable.into_error(rules);
     }
     let depends_on_layer = matches!(refusal, Refusal::Plain(_) | Refusal::Enveloped(_));

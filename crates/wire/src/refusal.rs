@@ -7,6 +7,7 @@
 //! whatever the operation.
 
 use larder_model::ApiError;
+use larder_model::limits::REQUEST_MEMORY_BYTES_MAX;
 
 pub(crate) type Read<T> = Result<T, Refusal>;
 
@@ -14,6 +15,8 @@ pub(crate) type Read<T> = Result<T, Refusal>;
 pub(crate) enum Refusal {
     /// Not JSON, or too deep to read. DynamoDB says nothing about it.
     Unreadable,
+    /// Its values take more memory than a request may.
+    TooLarge,
     /// JSON of a shape the operation does not take.
     Shape(String),
     /// Said as it is.
@@ -52,6 +55,10 @@ impl Refusal {
     pub(crate) fn into_error(self, rules: Rules) -> ApiError {
         match self {
             Self::Unreadable => ApiError::Serialization(String::new()),
+            Self::TooLarge => ApiError::Validation(format!(
+                "The request has too many values: read, they take more than {} MiB of memory",
+                REQUEST_MEMORY_BYTES_MAX >> 20
+            )),
             Self::Shape(message) => ApiError::Serialization(message),
             Self::Plain(message) => ApiError::Validation(message),
             Self::Enveloped(message) if rules.single_write && rules.layer == Layer::Current => {

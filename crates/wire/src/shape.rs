@@ -10,6 +10,8 @@ use larder_model::UnixTime;
 use crate::json::{Kind, Reader};
 use crate::refusal::{Read, Refusal};
 
+/// What a structure of a request takes at most, beside its texts and values. No operation takes many.
+pub(crate) const STRUCTURE_BYTES: usize = 2048;
 const MISPLACED_MAP: &str = "Start of structure or map found where not expected";
 
 /// The full name of one of DynamoDB's own classes.
@@ -141,8 +143,22 @@ pub(crate) fn binary<'a>(reader: &mut Reader<'a>) -> Read<(Vec<u8>, Cow<'a, str>
     }
 }
 
-/// A list. False when there is none.
-pub(crate) fn list<'a>(reader: &mut Reader<'a>, each: impl FnMut(&mut Reader<'a>) -> Read<()>) -> Read<bool> {
+/// A list of structures. False when there is none.
+pub(crate) fn list<'a>(
+    reader: &mut Reader<'a>,
+    mut each: impl FnMut(&mut Reader<'a>) -> Read<()>,
+) -> Read<bool> {
+    values(reader, |reader| {
+        reader.charge(STRUCTURE_BYTES)?;
+        each(reader)
+    })
+}
+
+/// A list of what counts itself. False when there is none.
+pub(crate) fn values<'a>(
+    reader: &mut Reader<'a>,
+    each: impl FnMut(&mut Reader<'a>) -> Read<()>,
+) -> Read<bool> {
     match reader.kind()? {
         Kind::List => reader.elements(each).map(|()| true),
         Kind::Null => reader.null().map(|_| false),
@@ -153,8 +169,12 @@ pub(crate) fn list<'a>(reader: &mut Reader<'a>, each: impl FnMut(&mut Reader<'a>
 
 pub(crate) fn texts(reader: &mut Reader<'_>) -> Read<Option<Vec<String>>> {
     let mut found = Vec::new();
-    let present = list(reader, |reader| {
-        found.extend(owned_text(reader)?);
+    let present = values(reader, |reader| {
+        if let Some(text) = text(reader)? {
+            reader.charge(2 * size_of::<String>())?;
+            reader.charge_text(text.len())?;
+            found.push(text.into_owned());
+        }
         Ok(())
     })?;
     Ok(present.then_some(found))

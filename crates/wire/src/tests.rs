@@ -6,6 +6,7 @@ use larder_engine::ops::{
     BatchWrite, Consumed, GetItemOutput, IndexChange, KeyRole, ReturnCapacity, ReturnValues, Row, Select,
     TransactAction, UnitKind,
 };
+use larder_model::limits::REQUEST_MEMORY_BYTES_MAX;
 use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName, UnixTime};
 
 use super::*;
@@ -671,4 +672,90 @@ fn a_line_of_an_export_is_an_item_or_refused_as_a_put_of_it_would_be() {
     let mut line = Vec::new();
     crate::encode_exported(&mut line, &item);
     assert_eq!(String::from_utf8_lossy(&line), "{\"Item\":{\"n\":{\"NS\":[\"1\",\"2.5\"]}}}");
+}
+
+/// Bodies whose values would take many times what they do.
+#[test]
+fn values_that_take_too_much_memory_are_refused_as_they_are_read() {
+    // As many as take what a request may, if each takes `bytes`.
+    let repeated = |part: &str, bytes: usize| vec![part; REQUEST_MEMORY_BYTES_MAX / bytes + 1].join(",");
+    let list = |part: &str, bytes: usize| {
+        format!(r#"{{"TableName": "abc", "Item": {{"a": {{"L": [{}]}}}}}}"#, repeated(part, bytes))
+    };
+    let numbered = |part: fn(usize) -> String| (0..180_000).map(part).collect::<Vec<_>>().join(",");
+    for (operation, body) in [
+        ("PutItem", list(r#"{"S":""}"#, 64)),
+        ("PutItem", list(r#"{"L":[]}"#, 64)),
+        ("PutItem", list(r#"{"L":[{"S":""}]}"#, 200)),
+        ("PutItem", list(r#"{"M":{"a":{"S":""}}}"#, 600)),
+        ("PutItem", list(r#"{"SS":["a"]}"#, 300)),
+        ("PutItem", list(r#"{"NS":["1"]}"#, 300)),
+        ("TransactWriteItems", format!(r#"{{"TransactItems": [{}]}}"#, repeated("{}", 2048))),
+        ("TransactGetItems", format!(r#"{{"TransactItems": [{}]}}"#, repeated("{}", 2048))),
+        ("BatchWriteItem", format!(r#"{{"RequestItems": {{"abc": [{}]}}}}"#, repeated("{}", 2048))),
+        ("BatchGetItem", format!(r#"{{"RequestItems": {{"abc": {{"Keys": [{}]}}}}}}"#, repeated("{}", 2048))),
+        ("BatchGetItem", format!(r#"{{"RequestItems": {{{}}}}}"#, numbered(|at| format!(r#""{at}":{{}}"#)))),
+        ("Scan", format!(r#"{{"TableName": "abc", "AttributesToGet": [{}]}}"#, repeated(r#""a""#, 80))),
+        (
+            "Scan",
+            format!(
+                r#"{{"TableName": "abc", "ScanFilter": {{{}}}}}"#,
+                numbered(|at| format!(r#""{at}":{{}}"#))
+            ),
+        ),
+        (
+            "UpdateItem",
+            format!(
+                r#"{{"TableName": "abc", "ExpressionAttributeNames": {{{}}}}}"#,
+                numbered(|at| format!(r##""#{at}":"n""##))
+            ),
+        ),
+        (
+            "UpdateItem",
+            format!(
+                r#"{{"TableName": "abc", "AttributeUpdates": {{{}}}}}"#,
+                numbered(|at| format!(r#""{at}":{{}}"#))
+            ),
+        ),
+        ("CreateTable", format!(r#"{{"GlobalSecondaryIndexes": [{}]}}"#, repeated("{}", 2048))),
+        ("TagResource", format!(r#"{{"Tags": [{}]}}"#, repeated("{}", 2048))),
+    ] {
+        let error = decode(&format!("DynamoDB_20120810.{operation}"), body.as_bytes()).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.starts_with("The request has too many values"),
+            "{operation} {body:.80}: {message:.200}"
+        );
+    }
+}
+
+#[test]
+fn the_largest_batch_of_ordinary_items_is_read() {
+    let fields = (0..10).map(|at| format!(r#""field_{at}": {{"S": "some text of a value"}}"#));
+    let part = format!(r#"{{"M": {{{}}}}}"#, fields.collect::<Vec<_>>().join(", "));
+    let item = format!(r#"{{"PutRequest": {{"Item": {{"a": {{"L": [{}]}}}}}}}}"#, vec![part; 800].join(", "));
+    let body = format!(r#"{{"RequestItems": {{"abc": [{}]}}}}"#, vec![item; 25].join(", "));
+    assert!(body.len() > 8 << 20, "{}", body.len());
+    assert!(decode("DynamoDB_20120810.BatchWriteItem", body.as_bytes()).is_ok());
+}
+
+#[test]
+fn a_long_value_is_shown_in_part() {
+    let name = "!".repeat(5 << 20);
+    let error =
+        decode("DynamoDB_20120810.GetItem", format!(r#"{{"TableName": "{name}", "Key": {{}}}}"#).as_bytes());
+    let message = error.unwrap_err().to_string();
+    assert!(message.len() < 3 << 20 && message.contains("!..."), "{}", message.len());
+}
+
+/// A member that is not known comes once for each placeholder, and each is looked at once.
+#[test]
+fn members_and_flawed_values_are_not_multiplied() {
+    let values = (0..20_000).map(|at| format!(r#"":{at}":{{"SS":[]}}"#)).collect::<Vec<_>>().join(",");
+    let others = vec![r#""x":0"#; 200_000].join(",");
+    let body =
+        format!(r#"{{"TableName":"abc","Key":{{}},"ExpressionAttributeValues":{{{values}}},{others}}}"#);
+    let start = std::time::Instant::now();
+    assert!(decode("DynamoDB_20120810.UpdateItem", body.as_bytes()).is_err());
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use larder_expr::{KeyRange, SortTest};
 use larder_model::{AttributeValue, KeyAttribute, KeySchema, KeyType};
 
@@ -22,7 +24,7 @@ fn resolve(condition: &str, schema: &KeySchema) -> Result<KeyRange, String> {
 
 #[test]
 fn a_condition_points_to_a_range_of_one_partition() {
-    let t = || AttributeValue::from("t");
+    let t = || Arc::new(AttributeValue::from("t"));
     for (condition, last) in [
         ("pk = :s", None),
         ("(pk = :s)", None),
@@ -33,13 +35,13 @@ fn a_condition_points_to_a_range_of_one_partition() {
         ("(pk = :s) AND (sk >= :t)", Some(SortTest::GreaterOrEqual(t()))),
         ("pk = :s AND :t > sk", Some(SortTest::Less(t()))),
         ("pk = :s AND :t <= sk", Some(SortTest::GreaterOrEqual(t()))),
-        ("pk = :s AND sk BETWEEN :s AND :t", Some(SortTest::Between(s(), t()))),
+        ("pk = :s AND sk BETWEEN :s AND :t", Some(SortTest::Between(Arc::new(s()), t()))),
         ("pk = :s AND begins_with(sk, :t)", Some(SortTest::BeginsWith(t()))),
     ] {
         let range = KeyRange { partition: vec![s()], sort: vec![], last };
         assert_eq!(resolve(condition, &schema(&["pk"], &["sk"])), Ok(range), "{condition}");
     }
-    let range = KeyRange { partition: vec![s()], sort: vec![t()], last: None };
+    let range = KeyRange { partition: vec![s()], sort: vec![(*t()).clone()], last: None };
     assert_eq!(resolve("pk = :s AND sk = :t", &schema(&["pk"], &["sk"])), Ok(range));
 }
 
@@ -50,7 +52,7 @@ fn leading_sort_attributes_are_equal_and_one_may_follow() {
     for (condition, expected) in [
         ("q = :s AND p = :s", range(0, None)),
         ("p = :s AND q = :s AND x = :s", range(1, None)),
-        ("p = :s AND q = :s AND y > :s AND x = :s", range(1, Some(SortTest::Greater(s())))),
+        ("p = :s AND q = :s AND y > :s AND x = :s", range(1, Some(SortTest::Greater(Arc::new(s()))))),
         ("p = :s AND q = :s AND x = :s AND y = :s AND z = :s", range(3, None)),
     ] {
         assert_eq!(resolve(condition, &schema), Ok(expected), "{condition}");

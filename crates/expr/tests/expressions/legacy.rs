@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use larder_expr::legacy::{
     self, Action, AttributeUpdate, Comparison, ComparisonOperator, ConditionalOperator, Expectation,
@@ -226,8 +227,11 @@ fn key_conditions_take_the_operators_an_index_can_answer() {
     assert_eq!(
         bound.tests,
         [
-            KeyTest { attribute: "pk".into(), test: SortTest::Equal("k".into()) },
-            KeyTest { attribute: "sk".into(), test: SortTest::Between(1.into(), 2.into()) },
+            KeyTest { attribute: "pk".into(), test: SortTest::Equal(Arc::new("k".into())) },
+            KeyTest {
+                attribute: "sk".into(),
+                test: SortTest::Between(Arc::new(1.into()), Arc::new(2.into()))
+            },
         ]
     );
     for comparison in [comparison("NE", &[1.into()]), comparison("IN", &[1.into()]), comparison("NULL", &[])]

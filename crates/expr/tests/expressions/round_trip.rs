@@ -1,5 +1,7 @@
 //! What is rendered reads back as what it was.
 
+use std::sync::Arc;
+
 use larder_expr::{
     Comparator, Condition, KeyCondition, KeyTest, Operand, Placeholders, Projection, Renderer, Scope,
     SetOperand, SetValue, SortTest, Update,
@@ -18,8 +20,9 @@ fn path() -> impl Strategy<Value = Path> {
     let name = || {
         prop::sample::select(vec!["a", "status", "x.y", "språk", "set", "#a", " "]).prop_map(str::to_owned)
     };
-    let step = prop_oneof![name().prop_map(Step::Field), (0usize..20).prop_map(Step::Index)];
-    (name(), prop::collection::vec(step, 0..4)).prop_map(|(root, steps)| Path { root, steps })
+    let step =
+        prop_oneof![name().prop_map(|name| Step::Field(name.into())), (0usize..20).prop_map(Step::Index)];
+    (name(), prop::collection::vec(step, 0..4)).prop_map(|(root, steps)| Path { root: root.into(), steps })
 }
 
 fn scalar() -> impl Strategy<Value = AttributeValue> {
@@ -44,7 +47,7 @@ fn operand(value: impl Strategy<Value = AttributeValue> + 'static) -> impl Strat
     prop_oneof![
         path().prop_map(Operand::Path),
         path().prop_map(Operand::Size),
-        value.prop_map(Operand::Value)
+        value.prop_map(Operand::value)
     ]
 }
 
@@ -60,9 +63,7 @@ fn leaf() -> impl Strategy<Value = Condition> {
         Comparator::GreaterOrEqual,
     ]);
     let any_order = prop::sample::select(vec![Comparator::Equal, Comparator::NotEqual]);
-    let text = || {
-        prop_oneof![path().prop_map(Operand::Path), "[a-c]{0,2}".prop_map(|text| Operand::Value(text.into()))]
-    };
+    let text = || prop_oneof![path().prop_map(Operand::Path), "[a-c]{0,2}".prop_map(Operand::value)];
     prop_oneof![
         (operand(scalar()), ordered, operand(scalar()))
             .prop_map(|(left, comparator, right)| Condition::Compare { left, comparator, right }),
@@ -105,7 +106,7 @@ fn set_operand(literal: fn() -> AttributeValue) -> impl Strategy<Value = SetOper
     let simple = move || {
         prop_oneof![
             path().prop_map(SetOperand::Path),
-            Just(()).prop_map(move |()| SetOperand::Value(literal()))
+            Just(()).prop_map(move |()| SetOperand::value(literal()))
         ]
     };
     prop_oneof![
@@ -137,11 +138,15 @@ prop_compose! {
         add in prop::collection::vec((path(), prop_oneof![Just(number("1")), Just(numbers(&[1, 2]))]), 0..3),
         delete in prop::collection::vec((path(), Just(strings(&["a"]))), 0..3),
     ) -> Update {
+        let shared = |changes: Vec<(Path, AttributeValue)>| {
+            changes.into_iter().map(|(path, value)| (path, Arc::new(value))).collect()
+        };
+        let (add, delete) = (shared(add), shared(delete));
         let mut update = Update { set, remove, add, delete, ..Update::default() };
         let paths = update.set.iter_mut().map(|(path, _)| path).chain(&mut update.remove);
         let paths = paths.chain(update.add.iter_mut().map(|(path, _)| path)).chain(update.delete.iter_mut().map(|(path, _)| path));
         for (at, path) in paths.enumerate() {
-            path.root.insert_str(0, &at.to_string());
+            path.root = format!("{at}{}", path.root).into();
         }
         update
     }
@@ -175,8 +180,11 @@ proptest! {
 fn expressions_of_one_request_share_placeholders() {
     let key = KeyCondition {
         tests: vec![
-            KeyTest { attribute: "pk".into(), test: SortTest::Equal("k".into()) },
-            KeyTest { attribute: "sk".into(), test: SortTest::Between(1.into(), 2.into()) },
+            KeyTest { attribute: "pk".into(), test: SortTest::Equal(Arc::new("k".into())) },
+            KeyTest {
+                attribute: "sk".into(),
+                test: SortTest::Between(Arc::new(1.into()), Arc::new(2.into())),
+            },
         ],
     };
     let filter = Condition::Exists(Path::attribute("pk"));

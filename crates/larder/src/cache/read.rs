@@ -710,7 +710,7 @@ impl<'a, S: Subject> Lease<'a, S> {
     }
 
     fn compare(name: &str, comparator: Comparator, value: impl Into<AttributeValue>) -> Condition {
-        let (left, right) = (Operand::Path(Path::attribute(name)), Operand::Value(value.into()));
+        let (left, right) = (Operand::Path(Path::attribute(name)), Operand::value(value));
         Condition::Compare { left, comparator, right }
     }
 
@@ -764,7 +764,7 @@ impl<S: Subject> Place for Lease<'_, S> {
                 let ttl = core.table().ttl.as_ref().map(|ttl| unchanged(&ttl.attribute, item));
                 let condition = ttl.map_or(free.clone(), |same| and(free, same));
                 let set = |name: &str, value: AttributeValue| {
-                    (Path::attribute(name), SetValue::Is(SetOperand::Value(value)))
+                    (Path::attribute(name), SetValue::Is(SetOperand::value(value)))
                 };
                 let set = vec![set(FLIGHT, until.into()), set(FLIGHT_BY, self.owner.clone().into())];
                 let update = Some(Update { set, ..Update::default() });

@@ -319,7 +319,7 @@ impl Track {
         let names = self.lease_attributes()?;
         let absent_or = |name: &str, comparator: Comparator, number: i64| {
             let path = Path::attribute(name);
-            let right = Operand::Value(AttributeValue::from(number));
+            let right = Operand::value(number);
             or(
                 Condition::NotExists(path.clone()),
                 Condition::Compare { left: Operand::Path(path), comparator, right },

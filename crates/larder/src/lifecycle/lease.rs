@@ -471,7 +471,7 @@ impl Hold {
         let is = |name: &str, value: AttributeValue| Condition::Compare {
             left: Operand::Path(Path::attribute(name)),
             comparator: Comparator::Equal,
-            right: Operand::Value(value),
+            right: Operand::value(value),
         };
         let owner = is(&names.owner, AttributeValue::from(self.owner.as_str()));
         Ok(and(owner, is(&names.fence, AttributeValue::from(self.fence))))

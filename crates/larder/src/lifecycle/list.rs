@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_engine::ops::{Query, ReturnCapacity};
@@ -384,13 +385,14 @@ impl Lane {
         let state = track.state(&range.state)?;
         let attribute = track.lifecycle().attribute.clone();
         let equal = |(attribute, value): &(String, AttributeValue)| KeyTest {
-            attribute: attribute.clone(),
-            test: SortTest::Equal(value.clone()),
+            attribute: attribute.as_str().into(),
+            test: SortTest::Equal(value.clone().into()),
         };
         let mut tests: Vec<KeyTest> = self.partition.iter().map(equal).collect();
         let beginning = state.template.prefix(&Fields::new());
+        let text = |text: String| Arc::new(AttributeValue::S(text));
         let test = match (state.template.holes().next(), range.before) {
-            (None, _) => SortTest::Equal(AttributeValue::S(beginning)),
+            (None, _) => SortTest::Equal(text(beginning)),
             (Some(_), _) if self.partition.is_empty() => {
                 return Err(track.refused(&format!(
                     "`{}` is written in many ways, and has no one partition",
@@ -401,11 +403,11 @@ impl Lane {
                 let fields = Fields::from([(hole.field.clone(), moment_value(&hole.kind, before))]);
                 // What may follow the moment is before the last character there is.
                 let end = format!("{}\u{10ffff}", state.template.prefix(&fields));
-                SortTest::Between(AttributeValue::S(beginning), AttributeValue::S(end))
+                SortTest::Between(text(beginning), text(end))
             }
-            (Some(_), _) => SortTest::BeginsWith(AttributeValue::S(beginning)),
+            (Some(_), _) => SortTest::BeginsWith(text(beginning)),
         };
-        tests.push(KeyTest { attribute, test });
+        tests.push(KeyTest { attribute: attribute.into(), test });
         Ok(Query {
             table: track.core.table_name.clone(),
             index: Some(self.index.clone()),

@@ -208,7 +208,7 @@ impl Track {
     /// The condition that an item is in a state.
     fn is_in(&self, state: &State) -> Condition {
         let value = Operand::Path(Path::attribute(&self.lifecycle().attribute));
-        let text = Operand::Value(AttributeValue::S(state.template.prefix(&Fields::new())));
+        let text = Operand::value(AttributeValue::S(state.template.prefix(&Fields::new())));
         if state.template.holes().next().is_none() {
             Condition::Compare { left: value, comparator: Comparator::Equal, right: text }
         } else {

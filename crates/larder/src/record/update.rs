@@ -128,7 +128,7 @@ impl<R: Record> Update<R> {
         self.changes.condition = Some(Condition::Compare {
             left: Operand::Path(Path::attribute(VERSION)),
             comparator: Comparator::Equal,
-            right: Operand::Value(AttributeValue::from(version)),
+            right: Operand::value(version),
         });
         self
     }
@@ -526,8 +526,8 @@ impl Core {
                 conditions.extend(self.room_for(field, &start, number));
                 let path = Path::attribute(&field.attribute);
                 let start = self.encoded(field, &start)?;
-                let old = SetOperand::IfNotExists(path.clone(), Box::new(SetOperand::Value(start)));
-                update.set.push((path, SetValue::Plus(old, SetOperand::Value(AttributeValue::N(*number)))));
+                let old = SetOperand::IfNotExists(path.clone(), Box::new(SetOperand::value(start)));
+                update.set.push((path, SetValue::Plus(old, SetOperand::value(AttributeValue::N(*number)))));
             }
         }
         for (name, values) in &changes.append {
@@ -544,9 +544,9 @@ impl Core {
             if !affected.inputs.contains(name) {
                 let path = Path::attribute(&field.attribute);
                 conditions.extend(room_in_list(field, values.len()));
-                let empty = Box::new(SetOperand::Value(AttributeValue::L(Vec::new())));
+                let empty = Box::new(SetOperand::value(AttributeValue::L(Vec::new())));
                 let old = SetOperand::IfNotExists(path.clone(), empty);
-                let whole = SetOperand::ListAppend(Box::new(old), Box::new(SetOperand::Value(added)));
+                let whole = SetOperand::ListAppend(Box::new(old), Box::new(SetOperand::value(added)));
                 update.set.push((path, SetValue::Is(whole)));
             }
         }
@@ -583,7 +583,7 @@ impl Core {
             if let Some(state) = state {
                 let text = state.template.build(&fields);
                 let text = text.map_err(|cause| Error::Key { entity: entity.name.clone(), cause })?;
-                update.set.push((path, SetValue::Is(SetOperand::Value(AttributeValue::S(text)))));
+                update.set.push((path, SetValue::Is(SetOperand::value(AttributeValue::S(text)))));
                 if let (Some(item), false) = (item, changes.states.contains_key(&lifecycle.name)) {
                     conditions.push(unchanged(&lifecycle.attribute, item));
                 }
@@ -592,7 +592,7 @@ impl Core {
         for (name, value) in &changes.attributes {
             let path = Path::attribute(name);
             match value {
-                Some(value) => update.set.push((path, SetValue::Is(SetOperand::Value(value.clone())))),
+                Some(value) => update.set.push((path, SetValue::Is(SetOperand::value(value.clone())))),
                 None => update.remove.push(path),
             }
         }
@@ -600,9 +600,9 @@ impl Core {
         let version = (entity.policy.versions && !changes.is_of_layer()).then(|| (VERSION.to_owned(), 1));
         for (name, count) in changes.counts.iter().cloned().chain(version) {
             let path = Path::attribute(&name);
-            let zero = Box::new(SetOperand::Value(AttributeValue::from(0)));
+            let zero = Box::new(SetOperand::value(0));
             let old = SetOperand::IfNotExists(path.clone(), zero);
-            update.set.push((path, SetValue::Plus(old, SetOperand::Value(AttributeValue::from(count)))));
+            update.set.push((path, SetValue::Plus(old, SetOperand::value(count))));
         }
         if affected.ttl {
             self.rewrite_end(&mut update, key, self.ends(&fields, now));
@@ -625,7 +625,7 @@ impl Core {
             update.remove.extend(self.ends_in().map(Path::attribute));
         }
         for (name, value) in stamped.into_iter().filter(|(name, _)| !key.contains(name)) {
-            update.set.push((Path::attribute(&name), SetValue::Is(SetOperand::Value(value))));
+            update.set.push((Path::attribute(&name), SetValue::Is(SetOperand::value(value))));
         }
     }
 
@@ -654,7 +654,7 @@ impl Core {
             Some(Condition::Compare {
                 left: Operand::Path(path.clone()),
                 comparator,
-                right: Operand::Value(AttributeValue::N(limit.checked_sub(*number).ok()?)),
+                right: Operand::value(AttributeValue::N(limit.checked_sub(*number).ok()?)),
             })
         });
         let fits = fits.reduce(and);
@@ -713,7 +713,7 @@ impl Core {
         let path = Path::attribute(&field.attribute);
         match value {
             Some(value) => {
-                let stored = SetOperand::Value(self.encoded(field, value)?);
+                let stored = SetOperand::value(self.encoded(field, value)?);
                 update.set.push((path, SetValue::Is(stored)));
             }
             None => update.remove.push(path),
@@ -831,7 +831,7 @@ fn room_in_list(field: &Field, more: usize) -> Option<Condition> {
     let fits = Condition::Compare {
         left: Operand::Size(path.clone()),
         comparator: Comparator::LessOrEqual,
-        right: Operand::Value(AttributeValue::from(room)),
+        right: Operand::value(room),
     };
     Some(or(Condition::NotExists(path), fits))
 }

@@ -3,12 +3,20 @@
 //! The caller asks for what it expects and is told when something else is there, so a wrong shape can be
 //! refused in DynamoDB's words. Nothing is kept but the place. Whatever the text, reading ends in a value or
 //! a refusal: it does not panic, and what is skipped is skipped without recursion.
+//!
+//! Who keeps what is read tells the reader first what it takes in memory, and is refused once that is more than a
+//! request may take.
 
 use std::borrow::Cow;
+
+use larder_model::limits::REQUEST_MEMORY_BYTES_MAX;
 
 use crate::refusal::{Read, Refusal};
 
 use super::special;
+
+/// What an allocation takes beside what is in it.
+pub(crate) const ALLOCATION_BYTES: usize = 16;
 
 /// How many lists and maps may stand inside each other in a body. DynamoDB gives up at about this depth.
 const JSON_DEPTH_MAX: usize = 4_032;
@@ -32,6 +40,8 @@ pub(crate) enum Kind {
 pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// What may still be kept, in bytes of memory.
+    room: usize,
 }
 
 /// Whether the whole of `text` is one JSON value.
@@ -43,7 +53,20 @@ pub(crate) fn check(text: &str) -> Read<()> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, room: REQUEST_MEMORY_BYTES_MAX }
+    }
+
+    /// Counts memory that something read is about to take.
+    #[inline]
+    pub(crate) fn charge(&mut self, bytes: usize) -> Read<()> {
+        self.room = self.room.checked_sub(bytes).ok_or(Refusal::TooLarge)?;
+        Ok(())
+    }
+
+    /// Counts a text of `length` bytes, in an allocation of its own.
+    #[inline]
+    pub(crate) fn charge_text(&mut self, length: usize) -> Read<()> {
+        self.charge(if length == 0 { 0 } else { (length + ALLOCATION_BYTES).max(2 * ALLOCATION_BYTES) })
     }
 
     /// What the next value is; its text stays unread.

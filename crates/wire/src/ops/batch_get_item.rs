@@ -38,6 +38,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
             "RequestItems" => {
                 let mut found = BTreeMap::new();
                 let present = shape::map(reader, "KeysAndAttributes", |reader, table| {
+                    reader.charge(shape::STRUCTURE_BYTES)?;
                     found.insert(table.into_owned(), wanted(reader, rules)?);
                     Ok(())
                 })?;

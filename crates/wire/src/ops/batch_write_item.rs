@@ -36,6 +36,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
                 let mut found = Tables::new();
                 let class = "java.util.List<com.amazonaws.dynamodb.v20120810.WriteRequest>";
                 let present = shape::map(reader, class, |reader, table| {
+                    reader.charge(shape::STRUCTURE_BYTES)?;
                     shape::parameterized(reader, Kind::List)?;
                     let mut writes = Vec::new();
                     shape::list(reader, |reader| {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use base64::Engine;
 use larder_model::NumberError;
 
+use crate::echo::Echo;
 use crate::json;
 use crate::refusal::{Layer, Read, Refusal, Rules};
 
@@ -182,16 +183,18 @@ impl SetFlaw {
 /// The older layer shows the members as they were sent. The current one has sorted what came before the
 /// first repeat, and quotes them.
 fn shown(members: &[Vec<u8>], layer: Layer, separator: &str, text: fn(&[u8]) -> String) -> String {
-    let texts: Vec<String> = match layer {
-        Layer::Older => members.iter().map(|member| text(member)).collect(),
+    let mut echo = Echo::default();
+    match layer {
+        Layer::Older => echo.separated(members, separator, &mut |echo, member| echo.text(&text(member))),
         Layer::Current => {
             let mut seen = HashSet::new();
             let repeat = members.iter().position(|member| !seen.insert(member)).unwrap_or(members.len());
             let sorted: BTreeSet<&Vec<u8>> = members[..repeat].iter().collect();
-            sorted.into_iter().chain(&members[repeat..]).map(|member| quoted(&text(member))).collect()
+            let all = sorted.into_iter().chain(&members[repeat..]);
+            echo.separated(all, separator, &mut |echo, member| echo.text(&quoted(&text(member))));
         }
-    };
-    texts.join(separator)
+    }
+    echo.finish()
 }
 
 fn quoted(text: &str) -> String {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use larder_model::limits::NESTING_DEPTH_MAX;
 use larder_model::{AttributeType, AttributeValue, Item, Number};
 
-use crate::json::{Kind, Reader};
+use crate::json::{ALLOCATION_BYTES, Kind, Reader};
 use crate::refusal::{Read, Refusal};
 use crate::shape;
 
@@ -26,6 +26,8 @@ fn attributes_at(reader: &mut Reader<'_>, flaws: &mut Flaws, depth: usize) -> Re
     let mut item = Item::new();
     let present = shape::map(reader, "AttributeValue", |reader, name| {
         flaws.empty_name |= name.is_empty();
+        reader.charge(member_bytes(size_of::<(String, AttributeValue)>(), item.len()))?;
+        reader.charge_text(name.len())?;
         let value = value_at(reader, flaws, depth)?;
         item.insert(name, value);
         Ok(())
@@ -73,28 +75,29 @@ impl Parts {
         }
         self.types |= 1 << kind as u16;
         let value = match kind {
-            AttributeType::S => AttributeValue::S(text(reader)?.into_owned()),
+            AttributeType::S => AttributeValue::S(kept(reader)?),
             AttributeType::N => AttributeValue::N(self.number(&text(reader)?)),
-            AttributeType::B => AttributeValue::B(shape::binary(reader)?.0),
+            AttributeType::B => AttributeValue::B(kept_binary(reader)?),
             AttributeType::Bool => AttributeValue::Bool(boolean(reader)?.0),
             AttributeType::Null => {
                 let (is_null, word) = boolean(reader)?;
                 self.false_null = (!is_null).then_some(word);
                 AttributeValue::Null
             }
-            AttributeType::Ss => AttributeValue::Ss(
-                self.set(reader, SetKind::Text, |_, reader| Ok(text(reader)?.into_owned()))?,
-            ),
+            AttributeType::Ss => {
+                AttributeValue::Ss(self.set(reader, SetKind::Text, |_, reader| kept(reader))?)
+            }
             AttributeType::Ns => AttributeValue::Ns(
                 self.set(reader, SetKind::Number, |parts, reader| Ok(parts.number(&text(reader)?)))?,
             ),
-            AttributeType::Bs => AttributeValue::Bs(
-                self.set(reader, SetKind::Binary, |_, reader| Ok(shape::binary(reader)?.0))?,
-            ),
+            AttributeType::Bs => {
+                AttributeValue::Bs(self.set(reader, SetKind::Binary, |_, reader| kept_binary(reader))?)
+            }
             AttributeType::L => {
                 let mut list = Vec::new();
                 flaws.depth = flaws.depth.max(depth + 1);
-                shape::list(reader, |reader| {
+                shape::values(reader, |reader| {
+                    reader.charge(element_bytes(list.len()))?;
                     list.push(value_at(reader, flaws, depth + 1)?);
                     Ok(())
                 })?;
@@ -125,7 +128,8 @@ impl Parts {
         let start = reader.clone();
         let mut set = BTreeSet::new();
         let mut count = 0;
-        shape::list(reader, |reader| {
+        shape::values(reader, |reader| {
+            reader.charge(member_bytes(size_of::<T>(), set.len()))?;
             set.insert(member(self, reader)?);
             count += 1;
             Ok(())
@@ -133,6 +137,7 @@ impl Parts {
         if count == 0 {
             self.set = Some(SetFlaw::Empty(kind));
         } else if set.len() < count {
+            reader.charge(count * size_of::<Vec<u8>>())?;
             self.set = Some(SetFlaw::Repeats(kind, members_as_sent(start, kind)?));
         }
         Ok(set)
@@ -192,6 +197,39 @@ fn members_as_sent(mut list: Reader<'_>, kind: SetKind) -> Read<Vec<Vec<u8>>> {
         Ok(())
     })?;
     Ok(members)
+}
+
+/// What another member of a tree takes that has `count` already. A node of one holds up to eleven, and is half full
+/// when there are many.
+fn member_bytes(member: usize, count: usize) -> usize {
+    match count {
+        0 => 11 * member + 2 * ALLOCATION_BYTES,
+        1..11 => 0,
+        _ => 2 * member + ALLOCATION_BYTES,
+    }
+}
+
+/// What another element of a list takes that has `count` already. A list has room for four at first, and then for
+/// twice as many as before.
+fn element_bytes(count: usize) -> usize {
+    const VALUE: usize = size_of::<AttributeValue>();
+    match count {
+        0 => 4 * VALUE + ALLOCATION_BYTES,
+        1..4 => 0,
+        _ => 2 * VALUE,
+    }
+}
+
+fn kept(reader: &mut Reader<'_>) -> Read<String> {
+    let text = text(reader)?;
+    reader.charge_text(text.len())?;
+    Ok(text.into_owned())
+}
+
+fn kept_binary(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
+    let (bytes, _) = shape::binary(reader)?;
+    reader.charge_text(bytes.len())?;
+    Ok(bytes)
 }
 
 /// A string, where null is none either.
