@@ -77,6 +77,7 @@ fn a_page_of_a_local_index_counts_the_items_it_fetches() {
                 start,
                 consistent: true,
                 capacity: ReturnCapacity::None,
+                skip_damaged: false,
             };
             let page = engine.query(&request).unwrap();
             let bytes: usize = page.items.iter().flatten().map(|row| built(row).size()).sum();
