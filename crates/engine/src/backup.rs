@@ -22,7 +22,7 @@ use crate::ops::{
     ListBackupsOutput, RestoreTableFromBackup, TableDescription, TimeToLive,
 };
 use crate::tables::Counts;
-use crate::{Engine, Error, item_bytes, record, restore};
+use crate::{Engine, Error, item_bytes, record, restore, twice};
 
 /// Backups in one answer of ListBackups.
 const LIST_BACKUPS_MAX: usize = 100;
@@ -93,12 +93,12 @@ impl Engine {
         let counts = self.counts_of(&request.table)?;
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.table;
-            let table = catalog.find(name).ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
+            let table = catalog.find(name)?.ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
             if table.is_being_copied() {
                 return Err(ApiError::TableInUse(name.clone()).into());
             }
             let moment = self.mark(now);
-            let id = self.next_table_id(batch);
+            let id = self.next_table_id(batch)?;
             let copy = Copy { source: table.id, moment: Moment::Time(moment) };
             let backup = Backup::new(&table, request.name, id, moment, Some(copy));
             let description = describe(&backup, &counts);
@@ -228,9 +228,9 @@ fn describe(backup: &Backup, counts: &Counts) -> BackupDescription {
     }
 }
 
-fn find(catalog: &Catalog, arn: &str) -> Result<Arc<Backup>, ApiError> {
-    let backup = catalog.backup(id_of(arn)).filter(|backup| backup.arn() == arn);
-    backup.cloned().ok_or_else(|| ApiError::BackupNotFound(arn.to_owned()))
+fn find(catalog: &Catalog, arn: &str) -> Result<Arc<Backup>, Error> {
+    let backup = catalog.find_backup(id_of(arn))?.filter(|backup| backup.arn() == arn);
+    backup.cloned().ok_or_else(|| ApiError::BackupNotFound(arn.to_owned()).into())
 }
 
 /// What an ARN ends with.
@@ -239,11 +239,11 @@ fn id_of(arn: &str) -> &str {
 }
 
 fn remove(catalog: &mut Catalog, batch: &mut Batch, backup: &Backup) {
-    batch.delete(layout::backup(&backup.id));
+    twice::delete(batch, layout::backup(&backup.id));
     batch.delete(layout::counters(backup.items.id, TreeId::ITEMS));
     catalog.remove_backup(&backup.id);
 }
 
 pub(crate) fn put_backup(batch: &mut Batch, backup: &Backup) {
-    batch.put(layout::backup(&backup.id), item_bytes::encode(&record::write_backup(backup)));
+    twice::put(batch, layout::backup(&backup.id), item_bytes::encode(&record::write_backup(backup)));
 }

@@ -25,8 +25,9 @@ use crate::copy::Copy;
 use crate::layout::{self, TableId, TreeId};
 use crate::metrics::TableMetrics;
 use crate::tables::put_record;
+use crate::twice::{self, Gap};
 use crate::work::Sweep;
-use crate::{Engine, Error, item_bytes, key_bytes, record};
+use crate::{Engine, Error, item_bytes, record};
 
 /// A table as the engine knows it. Replaced, never changed.
 #[derive(Clone, Debug)]
@@ -182,6 +183,8 @@ pub(crate) struct Catalog {
     expiring: Set<TableId>,
     /// Backups that go by themselves, in the order they do.
     leaving: Set<(UnixTime, String)>,
+    /// Records that cannot be read in either copy, and places where some may be.
+    gaps: Arc<[Gap]>,
     /// What this change of the catalog leaves without an owner. Empty once it is published.
     dropped: Vec<Dropped>,
     /// What the catalog rests on. Once the store has lost writes, it may hold changes that never were.
@@ -199,6 +202,7 @@ impl Catalog {
             building: Set::new_sync(),
             expiring: Set::new_sync(),
             leaving: Set::new_sync(),
+            gaps: Arc::default(),
             dropped: Vec::new(),
             generation,
         }
@@ -209,18 +213,14 @@ impl Catalog {
         // The generation first: should it change meanwhile, the catalog is read again.
         let mut catalog = Self::empty(store.generation());
         let snapshot = store.snapshot();
-        let records = |from: [u8; 1]| {
-            let to = key_bytes::after_prefix(&from).expect("records do not begin with FF");
-            snapshot.range(Bound::Included(&from), Bound::Excluded(&to))
-        };
-        for entry in records(layout::records())? {
-            let (_, value) = entry?;
-            catalog.insert(Arc::new(record::read(&item_bytes::decode(&value)?)?));
-        }
-        for entry in records(layout::backups())? {
-            let (_, value) = entry?;
-            catalog.insert_backup(Arc::new(record::read_backup(&item_bytes::decode(&value)?)?));
-        }
+        let read = |value: &[u8]| Ok(Arc::new(record::read(&item_bytes::decode(value)?)?));
+        let (tables, mut gaps) = twice::read_all(&snapshot, &layout::records(), read)?;
+        tables.into_iter().for_each(|table| catalog.insert(table));
+        let read = |value: &[u8]| Ok(Arc::new(record::read_backup(&item_bytes::decode(value)?)?));
+        let (backups, more_gaps) = twice::read_all(&snapshot, &layout::backups(), read)?;
+        backups.into_iter().for_each(|backup| catalog.insert_backup(backup));
+        gaps.extend(more_gaps);
+        catalog.gaps = gaps.into();
         Ok(catalog)
     }
 
@@ -240,13 +240,38 @@ impl Catalog {
         }
     }
 
-    pub(crate) fn find(&self, name: &TableName) -> Option<&Arc<Table>> {
-        self.tables.get(name)
+    /// The table, if there is one; an error if that cannot be told.
+    pub(crate) fn find(&self, name: &TableName) -> Result<Option<&Arc<Table>>, Error> {
+        let found = self.tables.get(name);
+        if found.is_none() {
+            self.check_gaps(&layout::record(name.as_str()), || format!("table {name}"))?;
+        }
+        Ok(found)
+    }
+
+    fn check_gaps(&self, key: &[u8], what: impl FnOnce() -> String) -> Result<(), Error> {
+        if self.gaps.iter().any(|gap| gap.has(key)) {
+            return Err(Error::Damaged("its record cannot be read, nor the copy of it").about(what));
+        }
+        Ok(())
+    }
+
+    /// Whether all records could be read. Otherwise there are tables that are not known here.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// What could not be read, in words.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = String> {
+        self.gaps.iter().map(|gap| match gap.only().and_then(layout::recorded) {
+            Some(name) => format!("the record of table {name} cannot be read: nothing of it can be used"),
+            None => "records of tables or backups cannot be read: nothing of those can be used".to_owned(),
+        })
     }
 
     /// The table, or DynamoDB's answer when there is none, or none yet.
     pub(crate) fn table(&self, name: &TableName) -> Result<&Arc<Table>, Error> {
-        self.find(name)
+        self.find(name)?
             .filter(|table| !table.is_being_copied())
             .ok_or_else(|| ApiError::table_not_found().into())
     }
@@ -315,10 +340,10 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// Names after `start`, in order.
-    pub(crate) fn names_after(&self, start: Option<&str>) -> impl Iterator<Item = &TableName> {
-        let from = start.map_or(Bound::Unbounded, Bound::Excluded);
-        self.tables.range::<str, _>((from, Bound::Unbounded)).map(|(name, _)| name)
+    /// Tables after the one with this name, in order.
+    pub(crate) fn tables_after(&self, name: Option<&str>) -> impl Iterator<Item = &Arc<Table>> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        self.tables.range::<str, _>((from, Bound::Unbounded)).map(|(_, table)| table)
     }
 
     pub(crate) fn insert(&mut self, table: Arc<Table>) {
@@ -341,7 +366,7 @@ impl Catalog {
     }
 
     pub(crate) fn remove(&mut self, name: &TableName) {
-        let Some(id) = self.find(name).map(|table| table.id) else { return };
+        let Some(id) = self.tables.get(name).map(|table| table.id) else { return };
         self.dropped.push(Dropped { prefix: layout::table_data(id), record: layout::record(name.as_str()) });
         self.tables.remove_mut(name);
         self.by_id.remove_mut(&id);
@@ -352,6 +377,15 @@ impl Catalog {
 
     pub(crate) fn backup(&self, id: &str) -> Option<&Arc<Backup>> {
         self.backups.get(id)
+    }
+
+    /// The backup, if there is one; an error if that cannot be told.
+    pub(crate) fn find_backup(&self, id: &str) -> Result<Option<&Arc<Backup>>, Error> {
+        let found = self.backup(id);
+        if found.is_none() {
+            self.check_gaps(&layout::backup(id), || format!("backup {id}"))?;
+        }
+        Ok(found)
     }
 
     /// Backups after the one with this id, oldest first.

@@ -267,6 +267,8 @@ impl Engine {
                     now.seconds() - STREAM_SECONDS.max(recovery)
                 }
                 None if self.store.latest(&layout::remnant(id))?.is_some() => now.seconds() - STREAM_SECONDS,
+                // It may belong to a table whose record cannot be read.
+                None if !catalog.is_whole() => continue,
                 None => i64::MAX,
             };
             let mut batch = Batch::default();
@@ -298,8 +300,10 @@ fn after(prefix: &[u8]) -> Vec<u8> {
 pub(crate) fn newest_time(snapshot: &Snapshot, catalog: &Catalog) -> Result<i64, Error> {
     let mut newest = i64::MIN;
     for table in catalog.all_tables() {
-        let last =
-            entries(snapshot, table.id, Bound::Unbounded, Bound::Unbounded)?.next_back().transpose()?;
+        let last = entries(snapshot, table.id, Bound::Unbounded, Bound::Unbounded)
+            .and_then(|mut entries| entries.next_back().transpose())
+            // The other tables' tell the time as well.
+            .or_else(Error::unless_of_one_value)?;
         let copied = table.restored.as_ref().and_then(|restored| restored.copy?.moment.time());
         let closed = table.history.closed_streams.last().map(|stream| stream.closed);
         let recovery = table.recovery.as_ref().map(|recovery| recovery.since);

@@ -15,6 +15,8 @@
 //!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
 //!    tree FFFF   expires:u64 item-key          when an item expires
 //! 20 table:u32 number:u64         a change to an item of the table
+//! 30                              says that everything which is kept twice is
+//! 30 key                          the second copy of what is at the key: 01, 02 name, 06, 07 backup
 //! ```
 //!
 //! Integers are big-endian, so that they sort. `partition` is a hash of the partition key: it spreads
@@ -27,6 +29,7 @@ use crate::key_bytes;
 
 pub(crate) const FORMAT: &[u8] = &[0x01];
 pub(crate) const LAST_TABLE: &[u8] = &[0x06];
+pub(crate) const COPIES: &[u8] = &[COPY_OF];
 
 const RECORD: u8 = 0x02;
 const COUNTERS: u8 = 0x03;
@@ -37,6 +40,7 @@ const COPY: u8 = 0x08;
 const REMNANT: u8 = 0x09;
 const DATA: u8 = 0x10;
 const CHANGE: u8 = 0x20;
+const COPY_OF: u8 = 0x30;
 
 /// The number of a table; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,8 +63,23 @@ pub(crate) const EXPIRY_BYTES: usize = 8;
 /// Partitions are hashed into this many places.
 pub(crate) const PARTITIONS: u32 = 1 << 16;
 
+/// Where the second copy of what is at a key is kept.
+pub(crate) fn second(key: &[u8]) -> Vec<u8> {
+    [&[COPY_OF], key].concat()
+}
+
+/// Where the first copy is, of which this is the second.
+pub(crate) fn first(second: &[u8]) -> &[u8] {
+    second.strip_prefix(&[COPY_OF]).unwrap_or_default()
+}
+
 pub(crate) fn record(name: &str) -> Vec<u8> {
     [&[RECORD], name.as_bytes()].concat()
+}
+
+/// The table whose record is at a key.
+pub(crate) fn recorded(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.strip_prefix(&[RECORD])?).ok()
 }
 
 /// All table records.

@@ -34,6 +34,7 @@ mod table_rules;
 mod tables;
 mod transact;
 mod ttl;
+mod twice;
 mod verify;
 mod work;
 mod write;
@@ -42,7 +43,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use larder_model::{ApiError, TableName, UnixTime};
 use larder_storage::{Activity, Batch, Options, Store};
@@ -60,11 +61,14 @@ use layout::TableId;
 use metrics::Metrics;
 use ops::{Request, Response};
 use record::RecordError;
+use twice::Copying;
 use work::{Progress, Sweep};
 use write::ItemLocks;
 
 /// What wrote this store.
 const FORMAT_VERSION: u8 = 1;
+/// Stands for the number of the last table where that cannot be read: no more can be made.
+const LAST_TABLE_UNKNOWN: u32 = u32::MAX;
 
 /// A database. Clones are the same database.
 #[derive(Clone, Debug)]
@@ -79,6 +83,7 @@ pub struct Inner {
     last_table: AtomicU32,
     /// The time of the newest change.
     last_change_millis: AtomicI64,
+    copying: Mutex<Copying>,
     progress: Mutex<Progress>,
     /// Copies whose last step failed: nobody need wait for them.
     stuck_copies: Mutex<HashSet<TableId>>,
@@ -175,20 +180,24 @@ impl Engine {
 
     pub fn on_store(store: Store) -> Result<Self, Error> {
         let snapshot = store.snapshot();
-        match snapshot.get(layout::FORMAT)?.as_deref() {
+        match twice::get(&snapshot, layout::FORMAT)?.as_deref() {
             None => {
                 let mut batch = Batch::default();
-                batch.put(layout::FORMAT.to_vec(), vec![FORMAT_VERSION]);
+                twice::put(&mut batch, layout::FORMAT.to_vec(), vec![FORMAT_VERSION]);
+                batch.put(layout::COPIES.to_vec(), Vec::new());
                 store.write(batch)?;
             }
             Some([FORMAT_VERSION]) => {}
             Some(other) => return Err(Error::Newer(other.first().copied().unwrap_or(0))),
         }
-        let last_table = match snapshot.get(layout::LAST_TABLE)? {
-            Some(bytes) => bytes.as_ref().try_into().map(u32::from_be_bytes).unwrap_or(u32::MAX),
-            None => 0,
+        let last_table = match twice::get(&snapshot, layout::LAST_TABLE) {
+            Ok(None) => 0,
+            Ok(Some(bytes)) => bytes.as_ref().try_into().map_or(LAST_TABLE_UNKNOWN, u32::from_be_bytes),
+            Err(error) if error.is_of_one_value() => LAST_TABLE_UNKNOWN,
+            Err(error) => return Err(error),
         };
         let catalog = Catalog::load(&store)?;
+        let copying = Copying::new(&store.snapshot());
         let last_change = changes::newest_time(&snapshot, &catalog)?;
         Ok(Self(Arc::new(Inner {
             catalog: Published::new(catalog),
@@ -196,6 +205,7 @@ impl Engine {
             store,
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),
+            copying: Mutex::new(copying),
             progress: Mutex::default(),
             stuck_copies: Mutex::default(),
             garbage: Mutex::new(VecDeque::from([Sweep::everything()])),
@@ -291,6 +301,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Tables and backups that cannot be used because their records cannot be read, in words.
+    pub fn unreadable_records(&self) -> Result<Vec<String>, Error> {
+        Ok(self.catalog()?.unreadable().collect())
+    }
+
     /// What the store below has done so far, and how large it is.
     pub fn activity(&self) -> Result<Activity, Error> {
         Ok(self.store.activity()?)
@@ -308,12 +323,19 @@ impl Engine {
     /// Those of the tables that are there.
     fn known_tables<'a>(&self, names: impl Iterator<Item = &'a TableName>) -> Vec<Option<Arc<Table>>> {
         let catalog = self.catalog.last();
-        names.map(|name| catalog.find(name).cloned()).collect()
+        names.map(|name| catalog.find(name).ok()?.cloned()).collect()
     }
 
-    fn next_table_id(&self, batch: &mut Batch) -> TableId {
-        let id = self.last_table.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-        batch.put(layout::LAST_TABLE.to_vec(), id.to_be_bytes().to_vec());
-        TableId(id)
+    /// A number that no table has had. Only for whoever changes the catalog.
+    fn next_table_id(&self, batch: &mut Batch) -> Result<TableId, Error> {
+        let last = self.last_table.load(Ordering::Relaxed);
+        let Some(id) = last.checked_add(1).filter(|id| *id < LAST_TABLE_UNKNOWN) else {
+            return Err(Error::Damaged(
+                "the number of the last table cannot be read, so no table can be made",
+            ));
+        };
+        self.last_table.store(id, Ordering::Relaxed);
+        twice::put(batch, layout::LAST_TABLE.to_vec(), id.to_be_bytes().to_vec());
+        Ok(TableId(id))
     }
 }

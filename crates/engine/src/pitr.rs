@@ -42,7 +42,7 @@ impl Engine {
     ) -> Result<ContinuousBackups, Error> {
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.table;
-            let table = catalog.find(name).ok_or_else(|| ApiError::TableNotFound(name.clone()))?;
+            let table = catalog.find(name)?.ok_or_else(|| ApiError::TableNotFound(name.clone()))?;
             if table.is_being_copied() {
                 return Err(ApiError::ContinuousBackupsUnavailable(name.clone()).into());
             }
@@ -70,7 +70,7 @@ impl Engine {
     ) -> Result<ContinuousBackups, Error> {
         let catalog = self.catalog()?;
         let table =
-            catalog.find(&request.table).ok_or_else(|| ApiError::TableNotFound(request.table.clone()))?;
+            catalog.find(&request.table)?.ok_or_else(|| ApiError::TableNotFound(request.table.clone()))?;
         Ok(self.continuous_backups(table, now))
     }
 
@@ -91,7 +91,7 @@ impl Engine {
     ) -> Result<TableDescription, Error> {
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.source;
-            let source = catalog.find(name).ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
+            let source = catalog.find(name)?.ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
             let recovery = source
                 .recovery
                 .as_ref()

@@ -29,7 +29,7 @@ impl Engine {
         restored: Restored,
         now: UnixTime,
     ) -> Result<TableDescription, Error> {
-        let id = self.next_table_id(batch);
+        let id = self.next_table_id(batch)?;
         let table = Table { restored: Some(restored), ..new_table(id, definition, now)? };
         let description = describe(&table, &Counts::default());
         put_record(batch, &table);
@@ -40,11 +40,11 @@ impl Engine {
 }
 
 /// Refuses a name that is taken.
-pub(crate) fn check_target(catalog: &Catalog, target: &TableName) -> Result<(), ApiError> {
-    match catalog.find(target) {
+pub(crate) fn check_target(catalog: &Catalog, target: &TableName) -> Result<(), Error> {
+    match catalog.find(target)? {
         None => Ok(()),
-        Some(table) if table.is_being_copied() => Err(ApiError::TableInUse(target.clone())),
-        Some(_) => Err(ApiError::TableAlreadyExists(target.clone())),
+        Some(table) if table.is_being_copied() => Err(ApiError::TableInUse(target.clone()).into()),
+        Some(_) => Err(ApiError::TableAlreadyExists(target.clone()).into()),
     }
 }
 

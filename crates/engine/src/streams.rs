@@ -29,7 +29,7 @@ use crate::ops::{
     DescribeStream, GetRecords, GetRecordsOutput, GetShardIterator, ListStreams, ListStreamsOutput, Shard,
     ShardIterator, ShardPosition, ShardStart, StreamDescription, StreamId, StreamRecord,
 };
-use crate::{Engine, Error, item_bytes, key_bytes, record};
+use crate::{Engine, Error, item_bytes, key_bytes, record, twice};
 
 const LIST_STREAMS_MAX: usize = 100;
 const ITERATOR_LIFE: Duration = Duration::from_secs(15 * 60);
@@ -224,7 +224,7 @@ impl Stream {
                 streams(&table, now).find(|stream| stream.label == wanted.label)?;
             Some(Self { table, label, view, closed })
         };
-        if let Some(stored) = snapshot.get(&layout::record(wanted.table.as_str()))?
+        if let Some(stored) = twice::get(snapshot, &layout::record(wanted.table.as_str()))?
             && let Some(stream) = of(read_table(&stored)?)
         {
             return Ok(stream);

@@ -20,7 +20,7 @@ use crate::ops::{
     ListTablesOutput, ListTagsOfResource, RestoreSummary, TableDescription, TableStatus, TagResource,
     TimeToLive, UntagResource, UpdateTable, UpdateTimeToLive,
 };
-use crate::{Engine, Error, item_bytes, record, streams, table_rules};
+use crate::{Engine, Error, item_bytes, record, streams, table_rules, twice};
 
 const LIST_TABLES_MAX: usize = 100;
 
@@ -28,12 +28,12 @@ impl Engine {
     pub async fn create_table(&self, request: CreateTable, now: UnixTime) -> Result<TableDescription, Error> {
         let definition = table_rules::new_table(&request)?;
         let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
-            if catalog.find(&definition.name).is_some() {
+            if catalog.find(&definition.name)?.is_some() {
                 return Err(
                     ApiError::ResourceInUse(format!("Table already exists: {}", definition.name)).into()
                 );
             }
-            let id = self.next_table_id(batch);
+            let id = self.next_table_id(batch)?;
             let mut table = new_table(id, definition, now)?;
             // A moment of its own: no change is before it, and no other stream of that name has it.
             table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
@@ -59,7 +59,7 @@ impl Engine {
     pub fn list_tables(&self, request: &ListTables) -> Result<ListTablesOutput, Error> {
         let limit = request.limit.unwrap_or(LIST_TABLES_MAX).min(LIST_TABLES_MAX);
         let catalog = self.catalog()?;
-        let mut after = catalog.names_after(request.start.as_deref()).cloned();
+        let mut after = catalog.tables_after(request.start.as_deref()).map(|table| table.name().clone());
         let names: Vec<TableName> = after.by_ref().take(limit).collect();
         let last = after.next().and(names.last().cloned());
         Ok(ListTablesOutput { names, last })
@@ -69,7 +69,7 @@ impl Engine {
         table_rules::check_update(&request)?;
         let counts = self.counts_of(&request.table)?;
         let (deleted, ticket, mut description) = self.change_catalog(|catalog, batch| {
-            let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            let table = catalog.find(&request.table)?.ok_or_else(|| table_not_found(&request.table))?.clone();
             check_whole(&table)?;
             let building = table.trees.iter().any(|tree| tree.building);
             let change = table_rules::change_table(&table.definition, building, &request)?;
@@ -100,7 +100,7 @@ impl Engine {
         // One whose counters are damaged can go, too.
         let counts = self.counts_of(&request.table).or_else(Error::unless_of_one_value)?;
         let ((), ticket, mut description) = self.change_catalog(|catalog, batch| {
-            let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            let table = catalog.find(&request.table)?.ok_or_else(|| table_not_found(&request.table))?.clone();
             if table.definition.deletion_protection {
                 return Err(Error::validation(
                     "Resource cannot be deleted as it is currently protected against deletion. Disable deletion \
@@ -120,7 +120,7 @@ impl Engine {
             }
             let description = describe(&table, &counts);
             self.abandon_copy(catalog, batch, &table);
-            batch.delete(layout::record(table.name().as_str()));
+            twice::delete(batch, layout::record(table.name().as_str()));
             for tree in table.trees.iter().map(|tree| tree.id) {
                 batch.delete(layout::counters(table.id, tree));
             }
@@ -149,7 +149,7 @@ impl Engine {
 
     fn switch_expiry(&self, request: &UpdateTimeToLive) -> Result<Ticket, Error> {
         let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
-            let table = catalog.find(&request.table).ok_or_else(|| table_not_found(&request.table))?.clone();
+            let table = catalog.find(&request.table)?.ok_or_else(|| table_not_found(&request.table))?.clone();
             check_whole(&table)?;
             let attribute = &request.attribute;
             let expiry = match (&table.expiry, request.enabled) {
@@ -205,7 +205,7 @@ impl Engine {
 
     pub fn list_tags_of_resource(&self, request: &ListTagsOfResource) -> Result<Tags, Error> {
         let catalog = self.catalog()?;
-        let table = catalog.find(&request.table).ok_or_else(|| resource_not_found(&request.table))?;
+        let table = catalog.find(&request.table)?.ok_or_else(|| resource_not_found(&request.table))?;
         Ok(table.definition.tags.clone())
     }
 
@@ -215,7 +215,7 @@ impl Engine {
         change: impl FnOnce(&mut Tags) -> Result<(), Error>,
     ) -> Result<Ticket, Error> {
         let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
-            let mut table = (**catalog.find(name).ok_or_else(|| resource_not_found(name))?).clone();
+            let mut table = (**catalog.find(name)?.ok_or_else(|| resource_not_found(name))?).clone();
             change(&mut Arc::make_mut(&mut table.definition).tags)?;
             put_record(batch, &table);
             catalog.insert(Arc::new(table));
@@ -226,7 +226,7 @@ impl Engine {
 
     /// The table, or the answer of operations on tables when there is none.
     fn named_table(&self, name: &TableName) -> Result<Arc<Table>, Error> {
-        self.catalog()?.find(name).cloned().ok_or_else(|| table_not_found(name))
+        self.catalog()?.find(name)?.cloned().ok_or_else(|| table_not_found(name))
     }
 
     /// How large a table and its indexes are now.
@@ -243,7 +243,7 @@ impl Engine {
 
     /// The same for whoever is about to change the table, and may find that it is gone.
     pub(crate) fn counts_of(&self, name: &TableName) -> Result<Counts, Error> {
-        let table = self.catalog()?.find(name).cloned();
+        let table = self.catalog()?.find(name)?.cloned();
         table.map_or(Ok(Counts::default()), |table| self.counts(&table))
     }
 }
@@ -405,7 +405,7 @@ fn changed_table(
 }
 
 pub(crate) fn put_record(batch: &mut Batch, table: &Table) {
-    batch.put(layout::record(table.name().as_str()), item_bytes::encode(&record::write(table)));
+    twice::put(batch, layout::record(table.name().as_str()), item_bytes::encode(&record::write(table)));
 }
 
 fn table_not_found(name: &TableName) -> Error {

@@ -15,7 +15,7 @@ use crate::catalog::Table;
 use crate::damage::{hex, name_of_entry, tree_name};
 use crate::index::Content;
 use crate::layout::{self, TableId, TreeId};
-use crate::{Engine, Error, changes, index, item_bytes, record, ttl};
+use crate::{Engine, Error, changes, index, item_bytes, record, ttl, twice};
 
 /// Problems that are told one by one.
 const PROBLEMS_MAX: usize = 100;
@@ -74,7 +74,7 @@ impl Engine {
                     verified.tell(|| format!("{}: {problem}", self.name_of(&key)));
                 }
                 verified.items += u64::from(tree == TreeId::ITEMS);
-            } else if let Err(problem) = verify_other(&key, &value) {
+            } else if let Err(problem) = verify_other(&snapshot, &key, &value) {
                 verified.tell(|| format!("{}: {problem}", self.name_of(&key)));
             }
         }
@@ -169,10 +169,14 @@ fn verify_data(
 }
 
 /// Records and the log.
-fn verify_other(key: &[u8], value: &[u8]) -> Result<(), String> {
+fn verify_other(snapshot: &Snapshot, key: &[u8], value: &[u8]) -> Result<(), String> {
+    let decode = || item_bytes::decode(value).map_err(|error| error.to_string());
     if key.starts_with(&layout::records()) {
-        let item = item_bytes::decode(value).map_err(|error| error.to_string())?;
-        record::read(&item).map_err(|error| error.to_string())?;
+        record::read(&decode()?).map_err(|error| error.to_string())?;
+        twice::check(snapshot, key, value)?;
+    } else if key.starts_with(&layout::backups()) {
+        record::read_backup(&decode()?).map_err(|error| error.to_string())?;
+        twice::check(snapshot, key, value)?;
     } else if key.starts_with(&layout::all_changes()) {
         changes::Entry::read(key, value).map_err(|error| error.to_string())?;
     }

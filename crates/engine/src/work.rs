@@ -95,6 +95,7 @@ impl Engine {
     /// `ttl_delay` is how long after its time an expired item is removed.
     pub fn work(&self, now: UnixTime, ttl_delay: Duration) -> Result<Worked, Error> {
         // What cannot go on, because something is damaged, holds up nothing else.
+        let doubled = self.copy_records();
         let copied = self.copy();
         let filled = self.fill();
         let cleared = self.clear();
@@ -104,7 +105,8 @@ impl Engine {
         let gone = self.expire_backups(now);
         let reaped = self.reap(now, ttl_delay)?;
         streams?;
-        let more = [copied?, filled?, cleared?, trimmed?, forgotten?, gone?, reaped.more].contains(&true);
+        let more =
+            [doubled?, copied?, filled?, cleared?, trimmed?, forgotten?, gone?, reaped.more].contains(&true);
         Ok(Worked { more, expired: reaped.removed })
     }
 
@@ -209,6 +211,10 @@ impl Engine {
 
     /// Deletes some entries of a tree that belongs to no table. True while there may be more.
     fn clear(&self) -> Result<bool, Error> {
+        // What nobody is known to own may belong to a table whose record cannot be read.
+        if !self.catalog()?.is_whole() {
+            return Ok(false);
+        }
         let Some(mut sweep) = self.next_sweep() else { return Ok(false) };
         let swept = self.sweep(&mut sweep);
         let mut garbage = self.garbage.lock();
@@ -252,7 +258,7 @@ impl Engine {
             }
             // Held until the deletes are submitted: a tree cannot be taken into use in between.
             let catalog = self.writing()?;
-            if !is_owned(&catalog) {
+            if !is_owned(&catalog) && catalog.is_whole() {
                 let ticket = self.store.submit(batch, catalog.generation)?;
                 drop(catalog);
                 ticket.wait()?;

@@ -135,12 +135,19 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     open().map_err(|cause| Error::Listen { address, cause })
 }
 
+/// The store is in service without what it cannot read.
+fn tell_damage(engine: &Engine) {
+    for what in engine.unreadable_records().unwrap_or_default() {
+        tracing::error!("{what}; `larder verify` lists what is damaged");
+    }
+}
+
 fn open(store: &StoreConfig) -> Result<Engine, Error> {
     match store {
         StoreConfig::Memory => Engine::memory().map_err(|cause| Error::Memory { cause: cause.into() }),
         StoreConfig::Directory { path, durability, key } => {
             let options = Options { durability: *durability, key: *key, ..Options::default() };
-            Engine::open(path, options).map_err(|error| match error {
+            Engine::open(path, options).inspect(tell_damage).map_err(|error| match error {
                 larder_engine::Error::Storage(larder_storage::Error::Io { cause, .. }) => {
                     Error::Directory { path: path.clone(), cause }
                 }
