@@ -366,7 +366,7 @@ fn a_batch_that_rests_on_lost_writes_is_refused() {
 }
 
 #[test]
-fn a_flipped_bit_on_a_page_is_damage_and_hurts_no_other_page() {
+fn a4_a_flipped_bit_on_a_page_is_damage_and_hurts_no_other_page() {
     let disk = FaultyDisk::default();
     let store = Store::on_disk(disk.clone(), OPTIONS).unwrap();
     let mut entries = Batch::default();

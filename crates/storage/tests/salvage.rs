@@ -89,7 +89,7 @@ fn a_whole_store_comes_out_whole_with_what_only_its_log_holds() {
 
 /// Any page of the tree is zeroed, one at a time: what was not on it comes out, whether it held entries or the way to others.
 #[test]
-fn one_damaged_page_costs_what_was_on_it_and_no_more() {
+fn a4_one_damaged_page_costs_what_was_on_it_and_no_more() {
     let (disk, entries) = filled(false);
     let image = disk.bytes();
     let start = 2 * ((8 << 10) + (128 << 10)) + (1 << 20);
