@@ -73,6 +73,11 @@ pub(crate) fn first(second: &[u8]) -> &[u8] {
     second.strip_prefix(&[COPY_OF]).unwrap_or_default()
 }
 
+/// Where the first copy of what is at a key is, if this is a second one; empty for [`COPIES`].
+pub(crate) fn is_second(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&[COPY_OF])
+}
+
 pub(crate) fn record(name: &str) -> Vec<u8> {
     [&[RECORD], name.as_bytes()].concat()
 }
@@ -89,6 +94,17 @@ pub(crate) fn records() -> [u8; 1] {
 
 pub(crate) fn counters(table: TableId, tree: TreeId) -> Vec<u8> {
     [&[COUNTERS][..], &table.0.to_be_bytes(), &tree.0.to_be_bytes()].concat()
+}
+
+/// All counters.
+pub(crate) fn all_counters() -> [u8; 1] {
+    [COUNTERS]
+}
+
+/// The tree whose counters are kept at a key.
+pub(crate) fn counters_owner(key: &[u8]) -> Option<(TableId, TreeId)> {
+    let [COUNTERS, a, b, c, d, e, f] = *key else { return None };
+    Some((TableId(u32::from_be_bytes([a, b, c, d])), TreeId(u16::from_be_bytes([e, f]))))
 }
 
 pub(crate) fn backup(id: &str) -> Vec<u8> {
@@ -140,6 +156,17 @@ pub(crate) fn change_number(key: &[u8]) -> Option<u64> {
 
 pub(crate) fn token(token: &str) -> Vec<u8> {
     [&[TOKEN], token.as_bytes()].concat()
+}
+
+/// The token whose record is kept at a key.
+pub(crate) fn token_of(key: &[u8]) -> Option<&str> {
+    let [TOKEN, token @ ..] = key else { return None };
+    std::str::from_utf8(token).ok()
+}
+
+/// All tokens.
+pub(crate) fn tokens() -> [u8; 1] {
+    [TOKEN]
 }
 
 pub(crate) fn token_expiry(expires_seconds: i64, token: &str) -> Vec<u8> {

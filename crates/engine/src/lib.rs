@@ -28,7 +28,9 @@ pub mod ops;
 mod pitr;
 mod read;
 mod record;
+mod records;
 mod restore;
+mod salvage;
 mod streams;
 mod table_rules;
 mod tables;
@@ -50,8 +52,9 @@ use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
 pub use ttl::Reaped;
-pub use verify::Verified;
+pub use verify::{Verified, verify};
 pub use work::Worked;
 
 use catalog::{Catalog, Published, Table};

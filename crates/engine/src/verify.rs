@@ -1,20 +1,24 @@
 //! Reads a store through and reports what is wrong with it.
 //!
-//! Every value's checksum is verified, every item is read, and what follows from the items is worked out again:
-//! their keys, index entries, expiry entries and counters. Nothing is changed. It reads one snapshot, so it can run
-//! beside writers.
+//! Every page and every value is checked by the store as it is read. On top of that the order of the keys is looked
+//! at, every item and every record is read, and what follows from the items is worked out again: their keys, index
+//! entries, expiry entries and counters; and the other way round, that an index has no entry that no item owes. It
+//! goes on behind what cannot be read and says which items that were. Nothing is changed. It reads one snapshot, so it
+//! can run beside writers, and it needs no catalog, so it can look at a store that no engine opens.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 
 use larder_model::UnixTime;
 use larder_model::limits::TTL_PAST_SECONDS_MAX;
-use larder_storage::Snapshot;
+use larder_storage::{Lost, Piece, Snapshot, Store};
 
 use crate::catalog::Table;
-use crate::damage::{hex, name_of_entry, tree_name};
+use crate::damage::{item_tail, tree_name};
 use crate::index::Content;
 use crate::layout::{self, TableId, TreeId};
+use crate::records::Records;
+use crate::transact::Remembered;
 use crate::{Engine, Error, changes, index, item_bytes, record, ttl, twice};
 
 /// Problems that are told one by one.
@@ -46,75 +50,98 @@ type Counted = HashMap<(TableId, TreeId), [i64; 2]>;
 
 impl Engine {
     /// Reads everything once. `progress` is called now and then with the entries read so far.
-    pub fn verify(&self, now: UnixTime, mut progress: impl FnMut(u64)) -> Result<Verified, Error> {
-        const REPORT_EVERY: u64 = 10_000;
-        let snapshot = self.store.snapshot();
-        let tables =
-            self.catalog()?.all_tables().map(|table| (table.id, table.clone())).collect::<HashMap<_, _>>();
-        let mut verified = Verified { tables: tables.len(), ..Verified::default() };
-        let mut counted = Counted::new();
-        for entry in snapshot.range(Bound::Unbounded, Bound::Unbounded)? {
-            verified.entries += 1;
-            if verified.entries.is_multiple_of(REPORT_EVERY) {
-                progress(verified.entries);
+    pub fn verify(&self, now: UnixTime, progress: impl FnMut(u64)) -> Result<Verified, Error> {
+        verify(&self.store, now, progress)
+    }
+}
+
+/// Reads a store through. `progress` is called now and then with the entries read so far.
+pub fn verify(store: &Store, now: UnixTime, mut progress: impl FnMut(u64)) -> Result<Verified, Error> {
+    const REPORT_EVERY: u64 = 10_000;
+    let snapshot = store.snapshot();
+    let records = Records::read(&snapshot)?;
+    let mut verified = Verified { tables: records.all().count(), ..Verified::default() };
+    let mut counted = Counted::new();
+    // Trees of which something is lost: their counters cannot agree.
+    let mut torn = HashSet::new();
+    let mut last: Vec<u8> = Vec::new();
+    let next_number = snapshot.next_number().unwrap_or(u64::MAX);
+    for piece in snapshot.pieces(Bound::Unbounded, Bound::Unbounded, true) {
+        verified.entries += 1;
+        if verified.entries.is_multiple_of(REPORT_EVERY) {
+            progress(verified.entries);
+        }
+        let (key, value) = match piece? {
+            Piece::Entry(key, value) => (key, value),
+            Piece::Lost(lost) => {
+                for table in records.all() {
+                    torn.extend(records.trees_of(table, &lost).into_iter().map(|tree| (table.id, tree)));
+                }
+                let cause = match &lost {
+                    Lost::Value { cause, .. } => cause,
+                    Lost::Keys { .. } => "they cannot be read",
+                };
+                for name in records.names_of(&lost) {
+                    verified.tell(|| format!("{name}: {cause}"));
+                }
+                continue;
             }
-            let (key, value) = match entry {
-                Ok(entry) => entry,
-                Err(larder_storage::Error::Corrupt { key, cause }) => {
-                    verified.tell(|| format!("{}: {cause}", self.name_of(&key)));
+        };
+        if verified.entries > 1 && *key <= *last {
+            verified.tell(|| format!("{}: it is not in the order of the keys", records.name_of(&key)));
+        }
+        last.clear();
+        last.extend_from_slice(&key);
+        let checked = match layout::owner(&key).map(|(id, tree)| (records.by_id(id), tree)) {
+            Some((Some(table), tree)) if table.owns(tree) => {
+                verified.items += u64::from(tree == TreeId::ITEMS);
+                verify_data(&snapshot, table, tree, &key, &value, &mut counted, now)
+            }
+            // Of what was dropped, and is being cleared away.
+            Some(_) if !records.incomplete => Ok(()),
+            Some((Some(_), _)) => Ok(()),
+            Some((None, _)) => Err("the record of its table cannot be read".to_owned()),
+            None => verify_other(&snapshot, &key, &value, next_number),
+        };
+        if let Err(problem) = checked {
+            if let Some(owner) = layout::owner(&key) {
+                // What cannot be read is not counted either.
+                if item_bytes::decode(&value).is_err() {
+                    torn.insert(owner);
+                }
+            }
+            verified.tell(|| format!("{}: {problem}", records.name_of(&key)));
+        }
+    }
+    for table in records.all() {
+        let trees = table.trees.iter().filter(|tree| !tree.building).map(|tree| tree.id);
+        for tree in trees.chain([TreeId::ITEMS]).filter(|tree| !torn.contains(&(table.id, *tree))) {
+            let found = counted.get(&(table.id, tree)).copied().unwrap_or_default();
+            let kept = match snapshot.get(&layout::counters(table.id, tree)) {
+                Ok(Some(value)) => larder_storage::counters(&value)?,
+                Ok(None) => [0, 0],
+                // It was told above.
+                Err(larder_storage::Error::Corrupt { .. } | larder_storage::Error::Damaged { .. }) => {
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
-            if let Some((table, tree)) = layout::owner(&key)
-                && let Some(table) = tables.get(&table)
-                && table.owns(tree)
-            {
-                if let Err(problem) = verify_data(&snapshot, table, tree, &key, &value, &mut counted, now) {
-                    verified.tell(|| format!("{}: {problem}", self.name_of(&key)));
-                }
-                verified.items += u64::from(tree == TreeId::ITEMS);
-            } else if let Err(problem) = verify_other(&snapshot, &key, &value) {
-                verified.tell(|| format!("{}: {problem}", self.name_of(&key)));
+            if found != kept {
+                verified.tell(|| {
+                    format!(
+                        "table {}: {} has {} entries of {} bytes, and its counter says {} of {}",
+                        table.name(),
+                        tree_name(table, tree),
+                        found[0],
+                        found[1],
+                        kept[0],
+                        kept[1]
+                    )
+                });
             }
         }
-        for table in tables.values() {
-            let trees = table.trees.iter().filter(|tree| !tree.building).map(|tree| tree.id);
-            for tree in trees.chain([TreeId::ITEMS]) {
-                let found = counted.get(&(table.id, tree)).copied().unwrap_or_default();
-                let kept = match snapshot.get(&layout::counters(table.id, tree)) {
-                    Ok(Some(value)) => larder_storage::counters(&value)?,
-                    Ok(None) => [0, 0],
-                    // It was told above.
-                    Err(larder_storage::Error::Corrupt { .. }) => continue,
-                    Err(error) => return Err(error.into()),
-                };
-                if found != kept {
-                    verified.tell(|| {
-                        format!(
-                            "table {}: {} has {} entries of {} bytes, and its counter says {} of {}",
-                            table.name(),
-                            tree_name(table, tree),
-                            found[0],
-                            found[1],
-                            kept[0],
-                            kept[1]
-                        )
-                    });
-                }
-            }
-        }
-        Ok(verified)
     }
-
-    /// What a key of the store is the key of, in words.
-    pub(crate) fn name_of(&self, key: &[u8]) -> String {
-        let named = |(id, tree)| {
-            let catalog = self.catalog().ok()?;
-            Some(name_of_entry(catalog.any_by_id(id)?, tree, key))
-        };
-        layout::owner(key).and_then(named).unwrap_or_else(|| format!("the entry at {}", hex(key)))
-    }
+    Ok(verified)
 }
 
 fn verify_data(
@@ -137,12 +164,11 @@ fn verify_data(
     let count = counted.entry((table.id, tree)).or_default();
     *count = [count[0] + 1, count[1] + size as i64];
     if tree != TreeId::ITEMS {
-        return Ok(());
+        return verify_entry(snapshot, table, tree, key);
     }
     if layout::key(table.id, TreeId::ITEMS, &table.definition.key, &item).as_deref() != Some(key) {
         return Err("the item has another key than the place it is kept at".to_owned());
     }
-    // That no index has more than this follows from its counter.
     for place in table.indexes().filter(|index| !index.tree.building) {
         let Some(entry) = index::entry(table, place, &item, key, size) else { continue };
         let expected = match &entry.content {
@@ -168,17 +194,53 @@ fn verify_data(
     Ok(())
 }
 
-/// Records and the log.
-fn verify_other(snapshot: &Snapshot, key: &[u8], value: &[u8]) -> Result<(), String> {
-    let decode = || item_bytes::decode(value).map_err(|error| error.to_string());
+/// An index entry has an item that owes it.
+fn verify_entry(snapshot: &Snapshot, table: &Table, tree: TreeId, key: &[u8]) -> Result<(), String> {
+    let Some(place) = table.indexes().find(|index| index.tree.id == tree) else { return Ok(()) };
+    let tail = item_tail(table, tree, key).ok_or("its key cannot be read")?;
+    let item_key = [&layout::tree(table.id, TreeId::ITEMS)[..], tail].concat();
+    // An item that cannot be read is told of at its own place.
+    let Ok(stored) = snapshot.get(&item_key) else { return Ok(()) };
+    let stored = stored.ok_or("there is no such item")?;
+    let Ok(item) = item_bytes::decode(&stored) else { return Ok(()) };
+    match index::entry(table, place, &item, &item_key, item.size()) {
+        // What it holds is compared with the item.
+        Some(entry) if entry.key == key => Ok(()),
+        Some(_) | None => Err("its item has no such entry".to_owned()),
+    }
+}
+
+/// Records, the log, tokens.
+fn verify_other(snapshot: &Snapshot, key: &[u8], value: &[u8], next_number: u64) -> Result<(), String> {
+    let item = || item_bytes::decode(value).map_err(|error| error.to_string());
     if key.starts_with(&layout::records()) {
-        record::read(&decode()?).map_err(|error| error.to_string())?;
+        let table = record::read(&item()?).map_err(|error| error.to_string())?;
+        if layout::record(table.name().as_str()) != key {
+            return Err("it is of another table".to_owned());
+        }
         twice::check(snapshot, key, value)?;
     } else if key.starts_with(&layout::backups()) {
-        record::read_backup(&decode()?).map_err(|error| error.to_string())?;
+        let backup = record::read_backup(&item()?).map_err(|error| error.to_string())?;
+        if layout::backup(&backup.id) != key {
+            return Err("it is of another backup".to_owned());
+        }
         twice::check(snapshot, key, value)?;
     } else if key.starts_with(&layout::all_changes()) {
-        changes::Entry::read(key, value).map_err(|error| error.to_string())?;
+        let entry = changes::Entry::read(key, value).map_err(|error| error.to_string())?;
+        if entry.number >= next_number {
+            return Err(format!("its number {} has not been given out", entry.number));
+        }
+    } else if let Some(token) = layout::token_of(key) {
+        let remembered = Remembered::read(&item()?).map_err(|error| error.to_string())?;
+        if let Ok(None) = snapshot.get(&layout::token_expiry(remembered.expires, token)) {
+            return Err("it would never be forgotten".to_owned());
+        }
+    } else if let Some(first) = layout::is_second(key).filter(|first| !first.is_empty()) {
+        if let Ok(None) = snapshot.get(first) {
+            return Err("it is the second copy of what is not there".to_owned());
+        }
+    } else if layout::counters_owner(key).is_some() {
+        larder_storage::counters(value).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

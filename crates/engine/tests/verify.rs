@@ -70,3 +70,23 @@ fn what_does_not_follow_from_the_items_is_told() {
     assert!(verified.problems.iter().any(|problem| problem.contains("index by_city lacks it")));
     assert!(verified.problems.iter().any(|problem| problem.contains("has 49 entries")));
 }
+
+#[test]
+fn an_index_entry_that_no_item_owes_is_told() {
+    let disk = FaultyDisk::default();
+    filled(&disk).close().unwrap();
+    let store = Store::on_disk(disk, OPTIONS).unwrap();
+    let tree = |tree: u16| [&[0x10][..], &1u32.to_be_bytes(), &tree.to_be_bytes()].concat();
+    let range = store
+        .snapshot()
+        .range(std::ops::Bound::Included(&tree(0)), std::ops::Bound::Excluded(&tree(1)))
+        .unwrap();
+    let item = range.map(|entry| entry.unwrap().0.to_vec()).next().unwrap();
+    let mut batch = Batch::default();
+    batch.delete(item);
+    store.write(batch).unwrap();
+    let verified = Engine::on_store(store).unwrap().verify(NOW, |_| {}).unwrap();
+    let is_told = |text: &str| verified.problems.iter().any(|problem| problem.contains(text));
+    assert!(is_told("index by_city, item pk=person-") && is_told("there is no such item"));
+    assert!(is_told("items has 49 entries"));
+}

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use larder_engine::Engine;
 use larder_model::Clock;
-use larder_storage::Options;
+use larder_storage::{Options, Store};
 use serde_json::json;
 
 use crate::terminal;
 
 /// Read a store through and report what is damaged.
 ///
-/// Every checksum is verified, every item is read, and index entries, expiry entries and counters are compared with
-/// the items. Nothing is changed. Nobody else may have the store open.
+/// Every page and every value is checked, every item is read, and index entries, expiry entries and counters are
+/// compared with the items. What cannot be read is told by table and key, and reading goes on behind it. No byte of the
+/// store is changed. Nobody else may have it open.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// Where the store is
@@ -33,10 +33,11 @@ impl Verify {
         super::check_store(&self.data)?;
         let place = self.data.display();
         let key = super::key(self.key_file.as_deref())?;
-        let engine = Engine::open(&self.data, Options { key, ..Options::default() })
+        let store = Store::open_read_only(&self.data, Options { key, ..Options::default() })
             .map_err(|error| format!("{place}: {error}"))?;
         let progress = terminal::progress(None, "entries read");
-        let verified = engine.verify(Clock::system().now(), |entries| progress.set_position(entries));
+        let verified =
+            larder_engine::verify(&store, Clock::system().now(), |entries| progress.set_position(entries));
         progress.finish_and_clear();
         let verified = verified.map_err(|error| format!("{place}: {error}"))?;
         if self.json {
@@ -60,7 +61,7 @@ impl Verify {
                 match verified.problem_count {
                     0 => "all is well".to_owned(),
                     count => format!(
-                        "{}; restore what they name from a backup",
+                        "{}; `larder salvage` brings out what can be read, a backup has the rest",
                         terminal::count(count as usize, "problem")
                     ),
                 }
