@@ -25,8 +25,11 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn read(snapshot: &Snapshot) -> Result<Self, Error> {
-        let mut records = Self::default();
+    /// `lost` is what the snapshot may lack without saying so.
+    pub(crate) fn read(snapshot: &Snapshot, lost: &[Lost]) -> Result<Self, Error> {
+        let hits = |prefix: &[u8]| lost.iter().any(|lost| is_within(lost, prefix));
+        let incomplete = hits(&layout::records()) || hits(&layout::backups());
+        let mut records = Self { incomplete, ..Self::default() };
         for value in records.values(snapshot, &layout::records())? {
             match item_bytes::decode(&value).ok().and_then(|item| record::read(&item).ok()) {
                 Some(table) => records.tables.push(Arc::new(table)),
@@ -99,10 +102,7 @@ impl Records {
             Lost::Value { key, .. } => return vec![self.name_of(key)],
             Lost::Keys { from, before } => (from.as_slice(), before.as_deref()),
         };
-        let overlaps = |prefix: &[u8]| {
-            let end = key_bytes::after_prefix(prefix);
-            end.is_none_or(|end| *from < *end) && before.is_none_or(|before| prefix < before)
-        };
+        let overlaps = |prefix: &[u8]| is_within(lost, prefix);
         let mut names = Vec::new();
         for (prefix, name) in [
             (layout::records(), "records of tables"),
@@ -135,16 +135,18 @@ impl Records {
     pub(crate) fn trees_of(&self, table: &Table, lost: &Lost) -> Vec<TreeId> {
         let indexes = table.trees.iter().map(|tree| tree.id);
         let trees = [TreeId::ITEMS].into_iter().chain(indexes).chain([TreeId::EXPIRY]);
-        let is_hit = |tree: &TreeId| {
-            let prefix = layout::tree(table.id, *tree);
-            match lost {
-                Lost::Value { key, .. } => key.starts_with(&prefix),
-                Lost::Keys { from, before } => {
-                    let end = key_bytes::after_prefix(&prefix).expect("a data key does not begin with FF");
-                    *from < end && before.as_ref().is_none_or(|before| prefix < *before)
-                }
-            }
-        };
+        let is_hit = |tree: &TreeId| is_within(lost, &layout::tree(table.id, *tree));
         trees.filter(|tree| table.owns(*tree)).filter(is_hit).collect()
+    }
+}
+
+/// Whether some of what is lost has keys that begin so.
+pub(crate) fn is_within(lost: &Lost, prefix: &[u8]) -> bool {
+    match lost {
+        Lost::Value { key, .. } => key.starts_with(prefix),
+        Lost::Keys { from, before } => {
+            key_bytes::after_prefix(prefix).is_none_or(|end| *from < end)
+                && before.as_deref().is_none_or(|before| prefix < before)
+        }
     }
 }

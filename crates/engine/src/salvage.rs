@@ -24,7 +24,7 @@ use crate::catalog::{Backup, Expiry, History, Recovery, Table};
 use crate::changes::Stamp;
 use crate::damage::{item_tail, name_of_entry, name_of_range};
 use crate::layout::{self, TableId, TreeId};
-use crate::records::Records;
+use crate::records::{Records, is_within};
 use crate::tables::{new_table, put_record};
 use crate::write::{Change, New, stage};
 use crate::{Engine, Error, item_bytes, key_bytes};
@@ -62,16 +62,18 @@ pub trait Watcher {
     fn stray(&mut self, table: u32, item: &Item) -> Result<(), std::io::Error>;
 }
 
-/// Brings what can be read of a store into an empty database.
+/// Brings what can be read of a store into an empty database. `lost` is what the source itself was brought out
+/// without (`larder_storage::salvage`).
 pub fn salvage(
     source: &Store,
+    lost: &[Lost],
     target: &Engine,
     now: UnixTime,
     watcher: &mut impl Watcher,
 ) -> Result<Salvaged, Error> {
     let snapshot = source.snapshot();
-    let records = Records::read(&snapshot)?;
-    let mut work = Work { snapshot, target, now, watcher, brought: 0, done: Salvaged::default() };
+    let records = Records::read(&snapshot, lost)?;
+    let mut work = Work { snapshot, lost, target, now, watcher, brought: 0, done: Salvaged::default() };
     for table in &records.tables {
         if table.is_being_copied() {
             work.done.notes.push(format!("table {}: it was being restored; restore it again", table.name()));
@@ -96,6 +98,7 @@ pub fn salvage(
 
 struct Work<'a, W> {
     snapshot: Snapshot,
+    lost: &'a [Lost],
     target: &'a Engine,
     now: UnixTime,
     watcher: &'a mut W,
@@ -112,6 +115,18 @@ struct Missing {
 }
 
 impl Missing {
+    /// Adds what is lost of the tree whose keys begin so.
+    fn add(&mut self, lost: Lost, tree: &[u8]) {
+        match lost {
+            Lost::Value { key, .. } => self.values.push(key),
+            Lost::Keys { from, before } => {
+                let end = key_bytes::after_prefix(tree).expect("a data key does not begin with FF");
+                let before = before.filter(|before| *before < end).unwrap_or(end);
+                self.ranges.push((from.max(tree.to_vec()), Some(before)));
+            }
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.values.is_empty() && self.ranges.is_empty()
     }
@@ -129,7 +144,7 @@ impl<W: Watcher> Work<'_, W> {
         // Without a stream until it is filled: nobody changed these items now.
         let definition = larder_model::TableDefinition { stream: None, ..(*source.definition).clone() };
         let expiry = source.expiry.as_ref().map(|expiry| Expiry { building: false, ..expiry.clone() });
-        let table = self.add(|id| Ok(Table { expiry, ..new_table(id, definition, self.now) }))?;
+        let table = self.add(|id| Ok(Table { expiry, ..new_table(id, definition, self.now)? }))?;
         let (mut items, missing) = self.items(source, &table)?;
         let from_indexes =
             if missing.is_empty() { 0 } else { self.bring_from_indexes(source, &table, &missing)? };
@@ -174,10 +189,11 @@ impl<W: Watcher> Work<'_, W> {
                     }
                     Ok(_) | Err(_) => missing.values.push(key.to_vec()),
                 },
-                Piece::Lost(Lost::Value { key, .. }) => missing.values.push(key),
-                Piece::Lost(Lost::Keys { from, before }) => missing.ranges.push((from, before)),
+                Piece::Lost(lost) => missing.add(lost, &tree),
             }
         }
+        let lost = self.lost.iter().filter(|lost| is_within(lost, &tree));
+        lost.for_each(|lost| missing.add(lost.clone(), &tree));
         writer.finish()?;
         Ok((items, missing))
     }
@@ -308,14 +324,19 @@ impl<W: Watcher> Work<'_, W> {
             return Ok(());
         }
         for prefix in [layout::records(), layout::backups()] {
+            let kind = if prefix == layout::records() { "tables" } else { "backups" };
+            let range = || format!("records of {kind}, and with them what they were of");
+            for lost in self.lost.iter().filter(|lost| is_within(lost, &prefix)) {
+                self.done.lost.push(match lost {
+                    Lost::Value { key, .. } => records.name_of(key),
+                    Lost::Keys { .. } => range(),
+                });
+            }
             let end = key_bytes::after_prefix(&prefix).expect("records do not begin with FF");
             for piece in self.snapshot.pieces(Bound::Included(&prefix), Bound::Excluded(&end), true) {
                 match piece? {
                     Piece::Lost(Lost::Value { key, .. }) => self.done.lost.push(records.name_of(&key)),
-                    Piece::Lost(Lost::Keys { .. }) => {
-                        let kind = if prefix == layout::records() { "tables" } else { "backups" };
-                        self.done.lost.push(format!("records of {kind}, and with them what they were of"));
-                    }
+                    Piece::Lost(Lost::Keys { .. }) => self.done.lost.push(range()),
                     Piece::Entry(key, value) => {
                         let read = item_bytes::decode(&value).is_ok();
                         if !read {

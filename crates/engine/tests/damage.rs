@@ -391,11 +391,11 @@ impl Watcher for Strays {
 /// What is brought out of a store, which is not changed.
 fn salvaged(disk: &FaultyDisk) -> (Engine, Salvaged, Vec<Item>) {
     let before = disk.bytes();
-    let store = Store::on_disk_read_only(disk.clone(), options()).unwrap();
+    let store = Store::memory(Options::default()).unwrap();
+    let found = larder_storage::salvage_disk(disk.clone(), options(), &store).unwrap();
     let target = Engine::memory().unwrap();
     let mut strays = Strays::default();
-    let done = salvage(&store, &target, NOW, &mut strays).unwrap();
-    drop(store);
+    let done = salvage(&store, &found.lost, &target, NOW, &mut strays).unwrap();
     assert!(before == disk.bytes(), "the source was changed");
     assert_eq!(problems(&target), Vec::<String>::new());
     (target, done, strays.0)
