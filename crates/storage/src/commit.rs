@@ -764,6 +764,10 @@ impl Committer {
             let table = open_table(&database, position)?;
             Ok((database, table))
         })?;
+        if table.position.commit < self.position.commit {
+            // What is committed from here on is not what had these numbers before.
+            self.run = self.run.wrapping_add(1);
+        }
         self.position = table.position;
         self.shared.publish_found(table);
         self.database = Some(database);

@@ -42,6 +42,9 @@ pub enum Error {
         "the store's file is damaged: {cause}; `larder verify` tells how far, `larder salvage` brings out the rest"
     )]
     Damaged { cause: String },
+    /// A backup or an archive, or something in it, that cannot be used.
+    #[error("{}: {cause}", path.display())]
+    Backup { path: PathBuf, cause: String },
     #[error("disk error: {cause}")]
     Io { kind: io::ErrorKind, cause: String },
     /// The snapshot was open while the store recovered from a disk error, or was closed: take a new one.

@@ -9,10 +9,12 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What may be under way, beyond which groups are left out.
 const BYTES_MAX: usize = 64 << 20;
+/// From how much on a taker that gathers is woken.
+const GATHERED_BYTES: usize = BYTES_MAX / 8;
 /// Memory of a change beside its key and its value.
 const OVERHEAD: usize = 64;
 
@@ -91,10 +93,25 @@ impl Feed {
         let mut state = self.state.lock();
         // One group always fits, however large.
         if state.groups.is_empty() || state.bytes + bytes <= BYTES_MAX {
+            let wakes = state.groups.is_empty() || state.bytes + bytes >= GATHERED_BYTES;
             state.bytes += bytes;
             state.groups.push_back(group);
-            self.arrived.notify_one();
+            if wakes {
+                self.arrived.notify_one();
+            }
         }
+    }
+
+    /// The time of the oldest group that nobody took.
+    pub(crate) fn waiting_since_ms(&self) -> Option<u64> {
+        self.state.lock().groups.front().map(|group| group.position.time_ms)
+    }
+
+    /// Whether it is closed, by `until` at the latest.
+    pub(crate) fn wait_closed(&self, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        while !state.closed && !self.arrived.wait_until(&mut state, until).timed_out() {}
+        state.closed
     }
 
     pub(crate) fn close(&self) {
@@ -102,11 +119,17 @@ impl Feed {
         self.arrived.notify_one();
     }
 
-    /// All that is there; waits for something until `until`.
-    pub fn take(&self, until: Instant) -> Taken {
+    /// All that is there; waits for something until `until`, and for more as long as `gather`.
+    pub fn take(&self, until: Instant, gather: Duration) -> Taken {
         let mut state = self.state.lock();
+        let mut gathered = None;
         loop {
             if !state.groups.is_empty() {
+                let at = *gathered.get_or_insert_with(|| (Instant::now() + gather).min(until));
+                let enough = state.closed || state.bytes >= GATHERED_BYTES;
+                if !enough && !self.arrived.wait_until(&mut state, at).timed_out() {
+                    continue;
+                }
                 state.bytes = 0;
                 return Taken::Groups(std::mem::take(&mut state.groups).into());
             }

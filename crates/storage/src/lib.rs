@@ -24,6 +24,8 @@
 //! # Ok::<(), larder_storage::Error>(())
 //! ```
 
+pub mod archive;
+pub mod backup;
 mod batch;
 mod checked;
 mod checksum;

@@ -80,6 +80,22 @@ impl Key {
     }
 }
 
+impl Key {
+    /// Another key, under this one.
+    pub(crate) fn wrap(self, key: &[u8; 32]) -> Vec<u8> {
+        let mut wrapped = vec![0; key.len() + 8];
+        KwAes256::new(&self.0.into()).wrap_key(key, &mut wrapped).expect("the lengths are right");
+        wrapped
+    }
+
+    /// Absent if it was wrapped under another.
+    pub(crate) fn unwrap(self, wrapped: &[u8]) -> Option<Vec<u8>> {
+        let mut key = vec![0; wrapped.len().checked_sub(8)?];
+        KwAes256::new(&self.0.into()).unwrap_key(wrapped, &mut key).ok()?;
+        Some(key)
+    }
+}
+
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")

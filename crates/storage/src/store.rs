@@ -1,5 +1,6 @@
 //! The store's handle: opening, reading, submitting, closing.
 
+use crate::archive::{self, Archive, Ready};
 use crate::commit::{Activity, Committer, Generation, Shared, Ticket};
 use crate::early;
 use crate::file::{self, FILE_NAME, Parts, Use};
@@ -63,6 +64,7 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    archive: Mutex<Option<Archive>>,
 }
 
 impl Store {
@@ -177,7 +179,7 @@ impl Store {
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;
-        Ok(Store(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)) })))
+        Ok(Store(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)), archive: Mutex::default() })))
     }
 
     /// The last committed state. Waits for nothing.
@@ -224,6 +226,29 @@ impl Store {
         self.0.shared.feed(Arc::clone(&feed)).then_some(feed)
     }
 
+    /// Archives every commit from now on, with the time that `clock` tells in milliseconds since 1970. Closing the store
+    /// ends it. A store has one archive or one feed.
+    pub fn archive_to(
+        &self,
+        options: archive::Options,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        let mut archive = self.0.archive.lock();
+        let dir = options.dir.clone();
+        let ready = Ready::new(options)?;
+        let before = self.snapshot().position();
+        let Some(feed) = self.feed(clock) else {
+            return Err(Error::Backup { path: dir, cause: "the store is archived already".to_owned() });
+        };
+        *archive = Some(Archive::start(&self.0.shared, before, feed, ready)?);
+        Ok(())
+    }
+
+    /// How its archive is doing, if it has one.
+    pub fn archive_status(&self) -> Option<archive::Status> {
+        self.0.archive.lock().as_ref().map(Archive::status)
+    }
+
     /// What it has done so far, and how large it is.
     pub fn activity(&self) -> Result<Activity, Error> {
         self.0.shared.activity()
@@ -248,6 +273,11 @@ impl Inner {
             && handle.join().is_err()
         {
             return Err(Error::Damaged { cause: "the commit thread panicked".to_owned() });
+        }
+        if thread.is_none()
+            && let Some(archive) = self.archive.lock().take()
+        {
+            archive.finish();
         }
         self.shared.closing_result()
     }

@@ -28,7 +28,7 @@ fn commit(store: &Store) -> u64 {
 fn all(feed: &Feed) -> Vec<Committed> {
     let mut found = Vec::new();
     loop {
-        match feed.take(Instant::now() + Duration::from_secs(60)) {
+        match feed.take(Instant::now() + Duration::from_secs(60), Duration::ZERO) {
             Taken::Groups(groups) => found.extend(groups),
             Taken::Closed => return found,
             Taken::Nothing => panic!("the store was closed"),

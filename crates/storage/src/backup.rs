@@ -1,0 +1,540 @@
+//! Backups that outlive the store's file: a directory that holds any number of them.
+//!
+//! ```text
+//! repository.json      what this is, and the wrapped key of an encrypted one
+//! chunks/ab/ab12…      pieces of about 1 MiB, named by what they hold
+//! backups/ID.json      one backup: its moment, and its chunks in order
+//! segments/            what was committed since, if the store is archived here (`archive`)
+//! lock                 held by who changes it
+//! ```
+//!
+//! A backup is one snapshot, cut into chunks (`chunk.rs`). A chunk that is there already is not written again, so a
+//! backup after the first writes what has changed, and is as whole as the first: any can be removed.
+//!
+//! Promises:
+//! - A backup is listed once all of it is on disk and was read again; one that was interrupted is not there, and costs the
+//!   others nothing.
+//! - Every byte is under a checksum: [`Repository::verify`] finds any that changed, and restoring refuses it.
+//! - The backup of an encrypted store is encrypted, and nothing in it can be changed unnoticed.
+//! - Its files are for their owner alone.
+//!
+//! ```
+//! use larder_storage::backup::{Repository, Request};
+//! use larder_storage::{Batch, Options, Store};
+//! # let place = tempfile::tempdir().unwrap();
+//! # let (dir, new_dir) = (place.path().join("backups"), place.path().join("new"));
+//!
+//! let store = Store::memory(Options::default())?;
+//! let mut batch = Batch::default();
+//! batch.put(b"key".to_vec(), b"value".to_vec());
+//! store.write(batch)?;
+//!
+//! let repository = Repository::open_or_create(&dir, None)?;
+//! let made = repository.back_up(&store.snapshot(), Request { now_ms: 1_794_808_800_000, ..Request::default() }, &mut |_| ())?;
+//!
+//! let restored = Store::open(&new_dir, Options::default())?;
+//! repository.restore(&made.manifest, &restored, &mut |_| ())?;
+//! assert_eq!(&*restored.snapshot().get(b"key")?.expect("was backed up"), b"value");
+//! # Ok::<(), larder_storage::Error>(())
+//! ```
+
+mod chunk;
+mod folder;
+mod manifest;
+mod stream;
+mod vault;
+
+pub use chunk::{Chunk, Skipped};
+pub use folder::Breaks;
+pub use manifest::{Base, Manifest, rfc3339};
+pub use stream::{Incoming, Outgoing};
+pub use vault::Hash;
+
+pub(crate) use folder::{Folder, Growing, read_part};
+pub(crate) use vault::{CONTENT_BYTES_MAX, Vault, fill};
+
+use crate::{Batch, Error, Key, Snapshot, Store};
+use chunk::{Cut, Cuts};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::ops::Bound::Unbounded;
+use std::path::Path;
+
+const FORMAT: u64 = 1;
+const DESCRIPTION: &str = "repository.json";
+const MANIFEST_END: &str = ".json";
+const LOCK: &str = "lock";
+/// What is written to a restored store at once.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// A directory of backups.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    folder: Folder,
+    chunks: Folder,
+    backups: Folder,
+    vault: Vault,
+}
+
+/// How a backup is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
+    /// Leave out damaged values and list them, instead of stopping at the first.
+    pub skip_damage: bool,
+    /// Set by an archive.
+    pub base: Option<Base>,
+}
+
+/// What a backup came to.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub manifest: Manifest,
+    /// Chunks that were not there yet, and the bytes written for them.
+    pub new_chunks: u64,
+    pub written_bytes: u64,
+}
+
+/// Which backups to keep: those that are kept by either.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep {
+    /// The newest so many.
+    pub last: Option<usize>,
+    /// Those made since, in milliseconds since 1970.
+    pub since_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    pub backups: Vec<String>,
+    pub chunks: u64,
+    pub bytes: u64,
+}
+
+/// What reading backups through found.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    pub backups: u64,
+    pub chunks: u64,
+    pub entries: u64,
+    pub bytes: u64,
+    /// Committed groups in an archive.
+    pub groups: u64,
+    /// Each names a file and what is wrong with it.
+    pub problems: Vec<String>,
+}
+
+/// How far something is: entries and bytes so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub entries: u64,
+    pub bytes: u64,
+}
+
+impl Repository {
+    /// Opens the backups in `dir`, or begins there if it is absent or empty; encrypted if there is a key.
+    pub fn open_or_create(dir: &Path, key: Option<Key>) -> Result<Self, Error> {
+        Self::open_or_create_with(dir, key, Breaks::default())
+    }
+
+    /// The same, with files that can be made to fail.
+    pub fn open_or_create_with(dir: &Path, key: Option<Key>, breaks: Breaks) -> Result<Self, Error> {
+        let folder = Folder::new(dir, breaks);
+        folder.create()?;
+        if folder.bytes(DESCRIPTION)?.is_none() {
+            let _lock = folder.lock(LOCK)?;
+            // Another may have come first.
+            if folder.bytes(DESCRIPTION)?.is_none() {
+                describe_new(&folder, key)?;
+            }
+        }
+        Self::open_folder(folder, key)
+    }
+
+    /// Opens the backups in `dir`.
+    pub fn open(dir: &Path, key: Option<Key>) -> Result<Self, Error> {
+        Self::open_folder(Folder::new(dir, Breaks::default()), key)
+    }
+
+    fn open_folder(folder: Folder, key: Option<Key>) -> Result<Self, Error> {
+        let Some(text) = folder.read(DESCRIPTION)? else {
+            return Err(unfit(folder.path(), "there are no backups in it"));
+        };
+        let wrapped = wrapped_key(&text).map_err(|cause| unfit(&folder.file(DESCRIPTION), &cause))?;
+        let vault = match (wrapped, key) {
+            (None, None) => Vault::Plain,
+            (None, Some(_)) => {
+                return Err(unfit(
+                    folder.path(),
+                    "its backups are not encrypted: leave out the key, or choose another directory for an encrypted store",
+                ));
+            }
+            (Some(_), None) => {
+                return Err(unfit(
+                    folder.path(),
+                    "its backups are encrypted: name the file of their key in LARDER_KEY_FILE, or put the key into \
+                     LARDER_KEY",
+                ));
+            }
+            (Some(wrapped), Some(key)) => Vault::unwrap(&wrapped, key).ok_or_else(|| {
+                unfit(folder.path(), "the key is not the one its backups are encrypted with: give that one")
+            })?,
+        };
+        Ok(Self { chunks: folder.child("chunks"), backups: folder.child("backups"), folder, vault })
+    }
+
+    /// Whether there are, or were, backups in `dir`.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(DESCRIPTION).is_file()
+    }
+
+    /// Puts the key of encrypted backups under another master key.
+    pub fn rekey(dir: &Path, old: Key, new: Key) -> Result<(), Error> {
+        let repository = Self::open(dir, Some(old))?;
+        let _lock = repository.folder.lock(LOCK)?;
+        describe(&repository.folder, repository.vault.wrap(new).as_deref())
+    }
+
+    /// Whether its backups are encrypted.
+    pub fn is_sealed(&self) -> bool {
+        self.vault.is_sealed()
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// All backups, oldest first. One whose manifest is damaged is what is wrong with it.
+    pub fn list(&self) -> Result<Vec<Result<Manifest, Error>>, Error> {
+        let names = self.backups.names()?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_END));
+        let mut found = ids.map(|id| self.manifest(id)).collect::<Vec<_>>();
+        found.sort_by_key(|found| found.as_ref().map_or(0, |manifest| manifest.made_ms));
+        Ok(found)
+    }
+
+    /// One backup by its name.
+    pub fn manifest(&self, id: &str) -> Result<Manifest, Error> {
+        let name = format!("{id}{MANIFEST_END}");
+        let path = self.backups.file(&name);
+        // A name from outside must not lead elsewhere.
+        let is_name = id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
+        let text = if is_name { self.backups.read(&name)? } else { None };
+        let Some(text) = text else {
+            return Err(unfit(self.path(), &format!("there is no backup {id} in it")));
+        };
+        let manifest = Manifest::from_text(&text, &self.vault).map_err(|cause| unfit(&path, &cause))?;
+        if manifest.id != id {
+            return Err(unfit(&path, &format!("it is of the backup {}", manifest.id)));
+        }
+        Ok(manifest)
+    }
+
+    /// Makes a backup of one state of a store.
+    pub fn back_up(
+        &self,
+        snapshot: &Snapshot,
+        request: Request,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Made, Error> {
+        let mut writer = self.begin()?;
+        let mut cuts = Cuts::new(snapshot.range(Unbounded, Unbounded)?, request.skip_damage);
+        for cut in cuts.by_ref() {
+            writer.add(cut?)?;
+            progress(writer.progress);
+        }
+        writer.skipped = cuts.skipped;
+        writer.finish(snapshot.position(), request)
+    }
+
+    pub(crate) fn begin(&self) -> Result<Writer, Error> {
+        let lock = self.folder.lock(LOCK)?;
+        self.chunks.create()?;
+        self.backups.create()?;
+        self.backups.tidy()?;
+        for place in self.chunk_folders()? {
+            place.tidy()?;
+        }
+        Ok(Writer {
+            repository: self.clone(),
+            _lock: lock,
+            chunks: Vec::new(),
+            new: Vec::new(),
+            places: BTreeMap::new(),
+            written_bytes: 0,
+            skipped: Vec::new(),
+            progress: Progress::default(),
+        })
+    }
+
+    /// Writes what a backup holds into a store, which should be empty.
+    pub fn restore(
+        &self,
+        manifest: &Manifest,
+        into: &Store,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let mut done = Progress::default();
+        let mut batch = Batch::default();
+        for chunk in &manifest.chunks {
+            let content = self.content(chunk)?;
+            for entry in chunk::entries(&content) {
+                let (key, value) = entry.map_err(|cause| self.damaged(chunk, cause))?;
+                batch.put(key.to_vec(), value.to_vec());
+                if batch.bytes() >= BATCH_BYTES {
+                    into.write(std::mem::take(&mut batch))?;
+                }
+            }
+            done.entries += chunk.entries;
+            done.bytes += chunk.bytes;
+            progress(done);
+        }
+        into.write(batch)
+    }
+
+    /// Reads backups through, or one of them. Nothing is changed.
+    pub fn verify(&self, id: Option<&str>, progress: &mut dyn FnMut(Progress)) -> Result<Verified, Error> {
+        let mut verified = Verified::default();
+        let mut seen = HashSet::new();
+        let mut done = Progress::default();
+        let found = match id {
+            Some(id) => vec![self.manifest(id)],
+            None => self.list()?,
+        };
+        for manifest in found {
+            let manifest = match manifest {
+                Ok(manifest) => manifest,
+                Err(error) => {
+                    verified.problems.push(error.to_string());
+                    continue;
+                }
+            };
+            verified.backups += 1;
+            for chunk in &manifest.chunks {
+                if !seen.insert(chunk.hash) {
+                    continue;
+                }
+                match self.content(chunk) {
+                    Ok(_) => {
+                        verified.chunks += 1;
+                        verified.entries += chunk.entries;
+                        verified.bytes += chunk.bytes;
+                    }
+                    Err(error) => verified.problems.push(format!("{error} (of backup {})", manifest.id)),
+                }
+                done.entries += chunk.entries;
+                done.bytes += chunk.bytes;
+                progress(done);
+            }
+        }
+        Ok(verified)
+    }
+
+    /// Removes backups that are not to be kept, and chunks that none needs. Those of an archive are the archive's to
+    /// remove.
+    pub fn prune(&self, keep: Keep) -> Result<Pruned, Error> {
+        let found = self.list()?.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let own: Vec<Manifest> = found.into_iter().filter(|manifest| manifest.base.is_none()).collect();
+        let last = own.len().saturating_sub(keep.last.unwrap_or_default());
+        let is_kept = |(n, manifest): &(usize, &Manifest)| {
+            *n >= last || keep.since_ms.is_some_and(|since| manifest.made_ms >= since)
+        };
+        let removed =
+            own.iter().enumerate().filter(|found| !is_kept(found)).map(|(_, manifest)| manifest.id.clone());
+        self.remove(&removed.collect::<Vec<_>>())
+    }
+
+    /// Removes backups, and chunks that none needs.
+    pub(crate) fn remove(&self, ids: &[String]) -> Result<Pruned, Error> {
+        let _lock = self.folder.lock(LOCK)?;
+        for id in ids {
+            self.backups.remove(&format!("{id}{MANIFEST_END}"))?;
+        }
+        // First the lists, for good: a list must never name what is gone.
+        if !ids.is_empty() {
+            self.backups.sync()?;
+        }
+        let mut pruned = Pruned { backups: ids.to_vec(), ..Pruned::default() };
+        let mut needed = HashSet::new();
+        for manifest in self.list()? {
+            needed.extend(manifest?.chunks.iter().map(|chunk| self.vault.name(&chunk.hash).to_string()));
+        }
+        for place in self.chunk_folders()? {
+            place.tidy()?;
+            for name in place.names()?.iter().filter(|name| !needed.contains(*name)) {
+                pruned.bytes += place.bytes(name)?.unwrap_or_default();
+                pruned.chunks += 1;
+                place.remove(name)?;
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// The hashes of what the newest backup holds, for who asks a server elsewhere for the rest.
+    pub fn known(&self) -> Result<Vec<Hash>, Error> {
+        let newest = self.list()?.into_iter().rev().find_map(Result::ok);
+        let chunks = newest.map(|manifest| manifest.chunks).unwrap_or_default();
+        let mut known = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            if self.has(&chunk.hash)? {
+                known.push(chunk.hash);
+            }
+        }
+        Ok(known)
+    }
+
+    fn has(&self, hash: &Hash) -> Result<bool, Error> {
+        let (place, name) = self.place(hash);
+        Ok(place.bytes(&name)?.is_some())
+    }
+
+    fn chunk_folders(&self) -> Result<Vec<Folder>, Error> {
+        Ok(self.chunks.names()?.iter().map(|name| self.chunks.child(name)).collect())
+    }
+
+    fn place(&self, hash: &Hash) -> (Folder, String) {
+        let name = self.vault.name(hash).to_string();
+        (self.chunks.child(&name[..2]), name)
+    }
+
+    /// What a chunk holds, checked.
+    fn content(&self, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+        let (place, name) = self.place(&chunk.hash);
+        let Some(file) = place.read(&name)? else { return Err(self.damaged(chunk, "it is gone")) };
+        let content = self.vault.open(name.as_bytes(), &file).map_err(|cause| self.damaged(chunk, cause))?;
+        chunk::check(chunk, &content).map_err(|cause| self.damaged(chunk, cause))?;
+        Ok(content)
+    }
+
+    fn damaged(&self, chunk: &Chunk, cause: &str) -> Error {
+        let (place, name) = self.place(&chunk.hash);
+        let next = "take another backup, or remove the file: the next backup writes it again if the store still has it";
+        unfit(&place.file(&name), &format!("{cause}; {next}"))
+    }
+}
+
+/// A backup that is being written. Dropped before it is finished, it is none.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    repository: Repository,
+    _lock: File,
+    chunks: Vec<Chunk>,
+    /// Which of them were not there.
+    new: Vec<usize>,
+    /// Where files were added.
+    places: BTreeMap<String, Folder>,
+    written_bytes: u64,
+    skipped: Vec<Skipped>,
+    progress: Progress,
+}
+
+impl Writer {
+    fn add(&mut self, cut: Cut) -> Result<(), Error> {
+        let Cut { chunk, content } = cut;
+        let (place, name) = self.repository.place(&chunk.hash);
+        if place.bytes(&name)?.is_none() {
+            place.create()?;
+            let file = self.repository.vault.close(name.as_bytes(), &content)?;
+            place.put(&name, &file)?;
+            self.written_bytes += file.len() as u64;
+            self.new.push(self.chunks.len());
+            self.places.insert(name[..2].to_owned(), place);
+        }
+        self.list(chunk);
+        Ok(())
+    }
+
+    /// A chunk that is there.
+    fn reuse(&mut self, chunk: Chunk) -> Result<(), Error> {
+        if !self.repository.has(&chunk.hash)? {
+            return Err(self.repository.damaged(&chunk, "it is gone"));
+        }
+        self.list(chunk);
+        Ok(())
+    }
+
+    fn list(&mut self, chunk: Chunk) {
+        self.progress.entries += chunk.entries;
+        self.progress.bytes += chunk.bytes;
+        self.chunks.push(chunk);
+    }
+
+    fn finish(self, position: crate::Position, request: Request) -> Result<Made, Error> {
+        for place in self.places.values() {
+            place.sync()?;
+        }
+        if !self.places.is_empty() {
+            self.repository.chunks.sync()?;
+        }
+        for n in &self.new {
+            self.repository.content(&self.chunks[*n])?;
+        }
+        let suffix = if request.base.is_some() { "-base" } else { "" };
+        let manifest = Manifest {
+            id: format!("{}{suffix}", manifest::id(request.now_ms, position.commit)),
+            made_ms: request.now_ms,
+            position,
+            base: request.base,
+            entries: self.progress.entries,
+            bytes: self.progress.bytes,
+            chunks: self.chunks,
+            skipped: self.skipped,
+        };
+        let text = manifest.to_text(&self.repository.vault)?;
+        self.repository.backups.put(&format!("{}{MANIFEST_END}", manifest.id), text.as_bytes())?;
+        self.repository.backups.sync()?;
+        if self.repository.manifest(&manifest.id)? != manifest {
+            return Err(unfit(self.repository.path(), "its manifest reads otherwise than it was written"));
+        }
+        Ok(Made { manifest, new_chunks: self.new.len() as u64, written_bytes: self.written_bytes })
+    }
+}
+
+/// Something in a backup that cannot be used, and why.
+pub(crate) fn unfit(path: &Path, cause: &str) -> Error {
+    Error::Backup { path: path.to_owned(), cause: cause.to_owned() }
+}
+
+fn describe_new(folder: &Folder, key: Option<Key>) -> Result<(), Error> {
+    let others = folder.names()?;
+    if others.iter().any(|name| name != LOCK) {
+        return Err(unfit(folder.path(), "it holds something else: choose an empty directory for backups"));
+    }
+    let wrapped = match key {
+        Some(key) => Vault::random()?.wrap(key),
+        None => None,
+    };
+    describe(folder, wrapped.as_deref())
+}
+
+fn describe(folder: &Folder, wrapped: Option<&str>) -> Result<(), Error> {
+    let sum = Hash::of(&[wrapped.unwrap_or_default().as_bytes()]).to_string();
+    let text = json!({"what": "backups of a Larder store", "format": FORMAT, "key": wrapped, "sum": sum});
+    folder.put(DESCRIPTION, format!("{text:#}\n").as_bytes())?;
+    folder.sync()
+}
+
+/// The wrapped key of a repository; none if it is not encrypted.
+fn wrapped_key(text: &[u8]) -> Result<Option<String>, String> {
+    let fields: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let format = fields["format"].as_u64().ok_or("it has no \"format\"")?;
+    if format > FORMAT {
+        return Err("it is of a later format: use a newer Larder".to_owned());
+    }
+    let key = fields["key"].as_str().map(str::to_owned);
+    let sum = Hash::of(&[key.as_deref().unwrap_or_default().as_bytes()]).to_string();
+    if fields["sum"].as_str() != Some(&sum) || (key.is_none() && !fields["key"].is_null()) {
+        return Err("its checksum does not match".to_owned());
+    }
+    Ok(key)
+}
