@@ -10,6 +10,7 @@
 //! - [`oracle`]: what must come of it
 //! - [`observe`]: what did
 //! - [`run`]: one after the other, [`concurrent`]: by several threads
+//! - [`tables`]: tables that come and go while they are written to, with requests that wait for the disk
 //! - [`gate`]: a disk that waits, for tests that need one order of events
 //!
 //! ```
@@ -30,4 +31,5 @@ pub mod oracle;
 pub mod random;
 pub mod run;
 pub mod schema;
+pub mod tables;
 pub mod workload;
