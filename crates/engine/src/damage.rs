@@ -37,6 +37,14 @@ impl Error {
         }
     }
 
+    /// What to do next, where its own text does not say.
+    pub(crate) fn way_out(&self) -> &'static str {
+        match self {
+            Self::Storage(_) => "",
+            _ => "; `larder verify` tells how far the damage goes, `larder salvage` brings out the rest",
+        }
+    }
+
     /// The same, and what it is about, if that is something damaged which is not named yet.
     pub(crate) fn about(self, what: impl FnOnce() -> String) -> Self {
         match self {

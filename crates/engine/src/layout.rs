@@ -68,6 +68,11 @@ pub(crate) fn second(key: &[u8]) -> Vec<u8> {
     [&[COPY_OF], key].concat()
 }
 
+/// All second copies.
+pub(crate) fn all_seconds() -> [u8; 1] {
+    [COPY_OF]
+}
+
 /// Where the first copy is, of which this is the second.
 pub(crate) fn first(second: &[u8]) -> &[u8] {
     second.strip_prefix(&[COPY_OF]).unwrap_or_default()

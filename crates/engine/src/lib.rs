@@ -125,7 +125,7 @@ pub enum Error {
     #[error("the store is damaged: {0}")]
     Damaged(&'static str),
     /// Something that is stored cannot be read; and what it is.
-    #[error("{what}: {cause}; `larder verify` lists what is damaged, `larder salvage` brings out all else")]
+    #[error("{what}: {cause}{}", cause.way_out())]
     Unreadable { what: String, cause: Box<Error> },
     #[error("the store was written by a newer version of Larder (format {0}): use that version")]
     Newer(u8),

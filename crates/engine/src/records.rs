@@ -1,8 +1,9 @@
-//! The tables and backups of a store that is damaged, as far as their records can be read.
+//! The tables and backups of a store that is damaged, as far as their records can be read, in either copy.
 //!
-//! [`Catalog::load`](crate::catalog::Catalog) wants every record; whoever looks at a damaged store takes what there is.
+//! The catalog does the same for an engine; whoever looks at a damaged store may look at what was brought out of one,
+//! which lacks what it lacks without saying so.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use larder_storage::{Lost, Piece, Snapshot};
 
 use crate::catalog::{Backup, Table};
 use crate::damage::{name_of_entry, name_of_range, tree_name};
-use crate::layout::{self, TableId, TreeId};
+use crate::layout::{self, COPIES, TableId, TreeId};
 use crate::{Error, damage, item_bytes, key_bytes, record};
 
 /// What was found.
@@ -20,43 +21,52 @@ pub(crate) struct Records {
     pub backups: Vec<Arc<Backup>>,
     /// Tables, and those that backups keep.
     by_id: HashMap<TableId, Arc<Table>>,
-    /// Some cannot be read: data of a table that is not here may be of one that is there.
-    pub incomplete: bool,
+    /// What can be read in neither copy: data of a table that is not here may be of one that was there.
+    pub lost: Vec<Lost>,
 }
 
 impl Records {
-    /// `lost` is what the snapshot may lack without saying so.
+    /// `lost` is what the snapshot lacks without saying so.
     pub(crate) fn read(snapshot: &Snapshot, lost: &[Lost]) -> Result<Self, Error> {
-        let hits = |prefix: &[u8]| lost.iter().any(|lost| is_within(lost, prefix));
-        let incomplete = hits(&layout::records()) || hits(&layout::backups());
-        let mut records = Self { incomplete, ..Self::default() };
-        for value in records.values(snapshot, &layout::records())? {
-            match item_bytes::decode(&value).ok().and_then(|item| record::read(&item).ok()) {
-                Some(table) => records.tables.push(Arc::new(table)),
-                None => records.incomplete = true,
-            }
-        }
-        for value in records.values(snapshot, &layout::backups())? {
-            match item_bytes::decode(&value).ok().and_then(|item| record::read_backup(&item).ok()) {
-                Some(backup) => records.backups.push(Arc::new(backup)),
-                None => records.incomplete = true,
-            }
-        }
+        let mut records = Self::default();
+        let read = |value: &[u8]| Some(Arc::new(record::read(&item_bytes::decode(value).ok()?).ok()?));
+        records.tables = records.either(snapshot, &layout::records(), lost, read)?;
+        let read = |value: &[u8]| Some(Arc::new(record::read_backup(&item_bytes::decode(value).ok()?).ok()?));
+        records.backups = records.either(snapshot, &layout::backups(), lost, read)?;
         let kept = records.backups.iter().map(|backup| &backup.items);
         records.by_id = records.tables.iter().chain(kept).map(|table| (table.id, table.clone())).collect();
         Ok(records)
     }
 
-    fn values(&mut self, snapshot: &Snapshot, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        let end = key_bytes::after_prefix(prefix).expect("records do not begin with FF");
-        let mut values = Vec::new();
-        for piece in snapshot.pieces(Bound::Included(prefix), Bound::Excluded(&end), true) {
-            match piece? {
-                Piece::Entry(_, value) => values.push(value.to_vec()),
-                Piece::Lost(_) => self.incomplete = true,
+    /// All that begin so, each from the copy that can be read.
+    fn either<T>(
+        &mut self,
+        snapshot: &Snapshot,
+        prefix: &[u8],
+        lost: &[Lost],
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>, Error> {
+        let (mut found, gaps) = copies(snapshot, prefix, lost, &read)?;
+        if gaps.is_empty() {
+            return Ok(found.into_values().collect());
+        }
+        let (seconds, second_gaps) = copies(snapshot, &layout::second(prefix), lost, &read)?;
+        for (key, value) in seconds {
+            found.entry(layout::first(&key).to_vec()).or_insert(value);
+        }
+        // Without this, what has no second copy may have been there all the same.
+        let all_have_copies = snapshot.get(COPIES).is_ok_and(|copies| copies.is_some());
+        for gap in gaps {
+            match &gap {
+                Lost::Value { key, .. } if found.contains_key(key) => {}
+                _ if all_have_copies => {
+                    let firsts = second_gaps.iter().map(first_of);
+                    self.lost.extend(firsts.filter(|second| meet(&gap, second)));
+                }
+                _ => self.lost.push(gap),
             }
         }
-        Ok(values)
+        Ok(found.into_values().collect())
     }
 
     pub(crate) fn by_id(&self, id: TableId) -> Option<&Arc<Table>> {
@@ -76,7 +86,9 @@ impl Records {
             };
         }
         let text = |key: &[u8]| String::from_utf8_lossy(key.get(1..).unwrap_or_default()).into_owned();
-        if key.starts_with(&layout::records()) {
+        if let Some(first) = layout::is_second(key).filter(|first| !first.is_empty()) {
+            format!("the second copy of {}", self.name_of(first))
+        } else if key.starts_with(&layout::records()) {
             format!("the record of table {}", text(key))
         } else if key.starts_with(&layout::backups()) {
             format!("the record of backup {}", text(key))
@@ -109,6 +121,7 @@ impl Records {
             (layout::all_counters(), "counters of tables"),
             (layout::tokens(), "tokens of transactions"),
             (layout::backups(), "records of backups"),
+            (layout::all_seconds(), "second copies of records"),
         ] {
             if overlaps(&prefix) {
                 names.push(name.to_owned());
@@ -138,6 +151,53 @@ impl Records {
         let is_hit = |tree: &TreeId| is_within(lost, &layout::tree(table.id, *tree));
         trees.filter(|tree| table.owns(*tree)).filter(is_hit).collect()
     }
+}
+
+/// Values by their keys, and what cannot be read.
+type Copies<T> = (BTreeMap<Vec<u8>, T>, Vec<Lost>);
+
+/// What can be read of a range.
+fn copies<T>(
+    snapshot: &Snapshot,
+    prefix: &[u8],
+    lost: &[Lost],
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Copies<T>, Error> {
+    let end = key_bytes::after_prefix(prefix).expect("records do not begin with FF");
+    let mut found = BTreeMap::new();
+    let mut gaps: Vec<Lost> = lost.iter().filter(|lost| is_within(lost, prefix)).cloned().collect();
+    for piece in snapshot.pieces(Bound::Included(prefix), Bound::Excluded(&end), true) {
+        match piece? {
+            Piece::Entry(key, value) => match read(&value) {
+                Some(value) => drop(found.insert(key.to_vec(), value)),
+                None => gaps.push(Lost::Value { key: key.to_vec(), cause: "it makes no sense" }),
+            },
+            Piece::Lost(lost) => gaps.push(lost),
+        }
+    }
+    Ok((found, gaps))
+}
+
+/// The same of first copies.
+fn first_of(second: &Lost) -> Lost {
+    let first = |key: &[u8]| layout::first(key).to_vec();
+    match second {
+        Lost::Value { key, cause } => Lost::Value { key: first(key), cause },
+        // A bound outside of the second copies is one of none.
+        Lost::Keys { from, before } => Lost::Keys {
+            from: first(from),
+            before: before.as_deref().map(first).filter(|before| !before.is_empty()),
+        },
+    }
+}
+
+fn meet(a: &Lost, b: &Lost) -> bool {
+    let bounds = |lost: &Lost| match lost {
+        Lost::Value { key, .. } => (key.clone(), Some([&key[..], &[0]].concat())),
+        Lost::Keys { from, before } => (from.clone(), before.clone()),
+    };
+    let ((a_from, a_before), (b_from, b_before)) = (bounds(a), bounds(b));
+    a_before.is_none_or(|before| b_from < before) && b_before.is_none_or(|before| a_from < before)
 }
 
 /// Whether some of what is lost has keys that begin so.

@@ -159,7 +159,7 @@ impl<W: Watcher> Work<'_, W> {
     /// Adds a table to the new database.
     fn add(&self, make: impl FnOnce(TableId) -> Result<Table, Error>) -> Result<Arc<Table>, Error> {
         let ((), ticket, table) = self.target.change_catalog(|catalog, batch| {
-            let table = Arc::new(make(self.target.next_table_id(batch))?);
+            let table = Arc::new(make(self.target.next_table_id(batch)?)?);
             put_record(batch, &table);
             catalog.insert(table.clone());
             Ok(((), table))
@@ -286,7 +286,7 @@ impl<W: Watcher> Work<'_, W> {
     /// A backup without items that it had would be restored as if it were whole, so its name says that it is not.
     fn backup(&mut self, source: &Arc<Backup>) -> Result<(), Error> {
         let mut batch = Batch::default();
-        let id = self.target.next_table_id(&mut batch);
+        let id = self.target.next_table_id(&mut batch)?;
         self.target.store.write(batch)?;
         let items = Table { id, copies: Vec::new(), restored: None, ..(*source.items).clone() };
         let (_, missing) = self.items(&source.items, &items)?;
@@ -320,32 +320,13 @@ impl<W: Watcher> Work<'_, W> {
 
     /// Tells of records that are lost, and hands out the items of tables that they were of.
     fn records(&mut self, records: &Records) -> Result<(), Error> {
-        if !records.incomplete {
+        if records.lost.is_empty() {
             return Ok(());
         }
-        for prefix in [layout::records(), layout::backups()] {
-            let kind = if prefix == layout::records() { "tables" } else { "backups" };
-            let range = || format!("records of {kind}, and with them what they were of");
-            for lost in self.lost.iter().filter(|lost| is_within(lost, &prefix)) {
-                self.done.lost.push(match lost {
-                    Lost::Value { key, .. } => records.name_of(key),
-                    Lost::Keys { .. } => range(),
-                });
-            }
-            let end = key_bytes::after_prefix(&prefix).expect("records do not begin with FF");
-            for piece in self.snapshot.pieces(Bound::Included(&prefix), Bound::Excluded(&end), true) {
-                match piece? {
-                    Piece::Lost(Lost::Value { key, .. }) => self.done.lost.push(records.name_of(&key)),
-                    Piece::Lost(Lost::Keys { .. }) => self.done.lost.push(range()),
-                    Piece::Entry(key, value) => {
-                        let read = item_bytes::decode(&value).is_ok();
-                        if !read {
-                            self.done.lost.push(records.name_of(&key));
-                        }
-                    }
-                }
-            }
-        }
+        self.done.lost.extend(records.lost.iter().map(|lost| match lost {
+            Lost::Value { key, .. } => records.name_of(key),
+            Lost::Keys { .. } => "records of tables or backups, and with them what they were of".to_owned(),
+        }));
         let mut strays: BTreeMap<TableId, u64> = BTreeMap::new();
         let data = layout::data();
         let end = key_bytes::after_prefix(&data).expect("data does not begin with FF");

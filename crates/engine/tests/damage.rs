@@ -463,6 +463,13 @@ fn items_of_a_table_whose_record_is_lost_are_handed_out() {
     store.write(batch).unwrap();
     store.close().unwrap();
     let (_, done, strays) = salvaged(&disk);
+    assert_eq!((done.tables.len(), strays.len()), (1, 0), "its second copy is there");
+    let store = Store::on_disk(disk.clone(), options()).unwrap();
+    let mut batch = Batch::default();
+    batch.put([&[0x30, 0x02][..], b"data"].concat(), b"rubbish".to_vec());
+    store.write(batch).unwrap();
+    store.close().unwrap();
+    let (_, done, strays) = salvaged(&disk);
     assert_eq!(done.tables, []);
     assert_eq!(strays.len(), 50);
     assert!(done.lost.contains(&"the record of table data".to_owned()), "{:?}", done.lost);
