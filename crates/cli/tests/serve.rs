@@ -93,6 +93,9 @@ fn arguments_that_make_no_sense_are_usage_errors() {
         (&["--dynamodb", "nonsense"], "HOST:PORT"),
         (&["--ttl-delay", "soon"], "--ttl-delay"),
         (&["--durability", "perhaps"], "relaxed"),
+        (&["--history-limit", "much"], "500M"),
+        (&["--history-limit", "5X"], "500M"),
+        (&["--history-limit", "99999999999T"], "500M"),
     ] {
         let output = refused(arguments);
         let message = String::from_utf8_lossy(&output.stderr);
@@ -105,7 +108,10 @@ fn arguments_that_make_no_sense_are_usage_errors() {
 fn signals_stop_it_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
         let dir = tempfile::tempdir().unwrap();
-        let server = Larder::on(dir.path(), &["--durability", "relaxed", "--ttl-delay", "2d"]);
+        let server = Larder::on(
+            dir.path(),
+            &["--durability", "relaxed", "--ttl-delay", "2d", "--history-limit", "20GiB"],
+        );
         let client = Client::new(&server.url);
         client.ok("ListTables", json!({}));
         assert_eq!(code_after(signal, server), Some(0));

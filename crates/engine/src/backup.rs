@@ -91,15 +91,20 @@ impl Engine {
         now: UnixTime,
     ) -> Result<BackupDescription, Error> {
         let counts = self.counts_of(&request.table)?;
+        let past = self.past()?;
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.table;
             let table = catalog.find(name)?.ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
             if table.is_being_copied() {
                 return Err(ApiError::TableInUse(name.clone()).into());
             }
+            if !past.has_line(self) {
+                return Err(ApiError::Throttled.into());
+            }
             let moment = self.mark(now);
             let id = self.next_table_id(batch)?;
-            let copy = Copy { source: table.id, moment: Moment::Time(moment) };
+            let stretch = past.line.newest();
+            let copy = Copy { source: table.id, moment: Moment::Time { time: moment, stretch } };
             let backup = Backup::new(&table, request.name, id, moment, Some(copy));
             let description = describe(&backup, &counts);
             put_backup(batch, &backup);

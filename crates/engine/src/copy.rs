@@ -17,8 +17,9 @@ use larder_storage::{Batch, Generation};
 
 use crate::capacity::Meter;
 use crate::catalog::{Catalog, Table};
-use crate::changes::{self, Stamp};
+use crate::changes::{self, Found, Stamp};
 use crate::layout::{self, TableId, TreeId};
+use crate::timeline::{Stretch, Timeline};
 use crate::write::{Change, New, Old, stage};
 use crate::{Engine, Error, item_bytes, key_bytes};
 
@@ -37,30 +38,36 @@ pub(crate) struct Copy {
 pub(crate) enum Moment {
     /// The source does not change.
     Now,
-    /// After every change up to this time.
-    Time(UnixTime),
+    /// After every change up to this time, in the stretch of the time line that begins with this number.
+    Time { time: UnixTime, stretch: u64 },
 }
 
 impl Moment {
     pub(crate) fn time(self) -> Option<UnixTime> {
         match self {
             Self::Now => None,
-            Self::Time(time) => Some(time),
+            Self::Time { time, .. } => Some(time),
         }
     }
 
-    fn undoes(self, entry: &changes::Entry) -> bool {
+    fn undoes(self, entry: &Found, line: &Timeline) -> bool {
         match self {
             Self::Now => false,
-            Self::Time(time) => entry.time > time,
+            Self::Time { time, stretch } => {
+                let Stretch { from, to } = line.stretch_from(stretch);
+                entry.number >= to || entry.number >= from && entry.time > time
+            }
         }
     }
 
     /// Whether nothing before this entry is to be undone.
-    fn is_reached(self, entry: &changes::Entry) -> bool {
+    fn is_reached(self, entry: &Found, line: &Timeline) -> bool {
         match self {
             Self::Now => true,
-            Self::Time(time) => !changes::may_be_after(entry.time, time),
+            Self::Time { time, stretch } => {
+                let Stretch { from, to } = line.stretch_from(stretch);
+                entry.number < from || entry.number < to && !changes::may_be_after(entry.time, time)
+            }
         }
     }
 }
@@ -213,6 +220,7 @@ impl Engine {
 
     fn undone_changes(&self, target: &Table, copy: Copy, below: u64) -> Result<Option<Step>, Error> {
         let snapshot = self.store.snapshot();
+        let line = Timeline::read(&snapshot)?;
         let entries =
             changes::entries(&snapshot, copy.source, Bound::Unbounded, Bound::Excluded(below))?.rev();
         // Of several changes to one item the oldest counts, and comes last.
@@ -220,14 +228,15 @@ impl Engine {
         let mut next = None;
         let mut bytes = 0;
         for entry in entries.take(STEP_ENTRIES) {
-            let entry = entry?;
-            if copy.moment.is_reached(&entry) || bytes >= STEP_BYTES {
+            let found = entry?;
+            if copy.moment.is_reached(&found, &line) || bytes >= STEP_BYTES {
                 break;
             }
-            next = Some(entry.number);
-            if !copy.moment.undoes(&entry) {
+            next = Some(found.number);
+            if !copy.moment.undoes(&found, &line) {
                 continue;
             }
+            let entry = found.entry()?;
             if entry.old.is_none() && entry.event != changes::Event::Insert {
                 return Err(Error::Damaged("the log does not say what an item was before a change"));
             }

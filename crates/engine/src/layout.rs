@@ -10,6 +10,9 @@
 //! 07 backup                       a backup's record
 //! 08 table:u32                    how far the copy that fills a table came
 //! 09 table:u32                    the record of a table that was deleted, while its streams can be read
+//! 0a number:u64                   where times begin again, because the clock was set back
+//! 0b                              what is noted of the time line
+//! 0c table:u32                    what is gone from a table's log
 //! 10 table:u32 tree:u16 …         data, by table:
 //!    tree 0      partition:u16 key             an item
 //!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
@@ -19,8 +22,8 @@
 //! 30 key                          the second copy of what is at the key: 01, 02 name, 06, 07 backup
 //! ```
 //!
-//! Integers are big-endian, so that they sort. `partition` is a hash of the partition key: it spreads
-//! partitions over the range that parallel scans divide. Table and tree numbers are never given out twice,
+//! Integers are big-endian, so that they sort. Table 0 is none: its counters are those of the log, of all tables.
+//! `partition` is a hash of the partition key: it spreads partitions over the range that parallel scans divide. Table and tree numbers are never given out twice,
 //! so what a dropped table or index leaves behind can be cleared at leisure.
 
 use larder_model::{Item, KeySchema};
@@ -31,6 +34,8 @@ pub(crate) const FORMAT: &[u8] = &[0x01];
 pub(crate) const LAST_TABLE: &[u8] = &[0x06];
 pub(crate) const COPIES: &[u8] = &[COPY_OF];
 
+pub(crate) const LINE: &[u8] = &[0x0b];
+
 const RECORD: u8 = 0x02;
 const COUNTERS: u8 = 0x03;
 const TOKEN: u8 = 0x04;
@@ -38,6 +43,8 @@ const TOKEN_EXPIRY: u8 = 0x05;
 const BACKUP: u8 = 0x07;
 const COPY: u8 = 0x08;
 const REMNANT: u8 = 0x09;
+const TURN: u8 = 0x0a;
+const FLOOR: u8 = 0x0c;
 const DATA: u8 = 0x10;
 const CHANGE: u8 = 0x20;
 const COPY_OF: u8 = 0x30;
@@ -132,6 +139,24 @@ pub(crate) fn remnant(table: TableId) -> Vec<u8> {
 /// All records of tables that were deleted.
 pub(crate) fn remnants() -> [u8; 1] {
     [REMNANT]
+}
+
+/// What the keys of turns begin with; a number completes one.
+pub(crate) fn turns() -> [u8; 1] {
+    [TURN]
+}
+
+pub(crate) fn turn_number(key: &[u8]) -> Option<u64> {
+    key.get(1..)?.as_array().map(|number| u64::from_be_bytes(*number))
+}
+
+pub(crate) fn floor(table: TableId) -> Vec<u8> {
+    [&[FLOOR][..], &table.0.to_be_bytes()].concat()
+}
+
+/// The counters of all changes.
+pub(crate) fn history() -> Vec<u8> {
+    counters(TableId(0), TreeId::ITEMS)
 }
 
 /// What the keys of a table's changes begin with; a number completes one.

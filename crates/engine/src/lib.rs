@@ -34,6 +34,7 @@ mod salvage;
 mod streams;
 mod table_rules;
 mod tables;
+mod timeline;
 mod transact;
 mod ttl;
 mod twice;
@@ -58,12 +59,14 @@ pub use verify::{Verified, verify};
 pub use work::Worked;
 
 use catalog::{Catalog, Published, Table};
+use changes::History;
 use item_bytes::ItemBytesError;
 use key_rules::KeyFault;
 use layout::TableId;
 use metrics::Metrics;
 use ops::{Request, Response};
 use record::RecordError;
+use timeline::Timekeeper;
 use twice::Copying;
 use work::{Progress, Sweep};
 use write::ItemLocks;
@@ -87,6 +90,10 @@ pub struct Inner {
     /// The time of the newest change.
     last_change_millis: AtomicI64,
     copying: Mutex<Copying>,
+    time: Timekeeper,
+    history: History,
+    /// Before this time nothing of the log is due to be trimmed.
+    trim_due_millis: AtomicI64,
     progress: Mutex<Progress>,
     /// Copies whose last step failed: nobody need wait for them.
     stuck_copies: Mutex<HashSet<TableId>>,
@@ -188,6 +195,7 @@ impl Engine {
                 let mut batch = Batch::default();
                 twice::put(&mut batch, layout::FORMAT.to_vec(), vec![FORMAT_VERSION]);
                 batch.put(layout::COPIES.to_vec(), Vec::new());
+                timeline::begin(&mut batch);
                 store.write(batch)?;
             }
             Some([FORMAT_VERSION]) => {}
@@ -201,10 +209,14 @@ impl Engine {
         };
         let catalog = Catalog::load(&store)?;
         let copying = Copying::new(&store.snapshot());
-        let last_change = changes::newest_time(&snapshot, &catalog)?;
+        let time = Timekeeper::open(&store.snapshot())?;
+        let last_change = changes::newest_time(&snapshot, &catalog, time.noted())?;
         Ok(Self(Arc::new(Inner {
             catalog: Published::new(catalog),
             last_change_millis: AtomicI64::new(last_change),
+            time,
+            history: History::default(),
+            trim_due_millis: AtomicI64::new(i64::MIN),
             store,
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),

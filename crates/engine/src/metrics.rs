@@ -23,7 +23,7 @@ use parking_lot::RwLock;
 
 use crate::catalog::Table;
 use crate::ops::{Request, UnitKind};
-use crate::{Engine, Error};
+use crate::{Engine, Error, timeline};
 
 macro_rules! operations {
     ($($name:ident)*) => {
@@ -466,6 +466,27 @@ impl Engine {
         for table in tables.iter().filter(|table| table.expiry.is_some() || read(&table.metrics.expired) > 0)
         {
             expired.sample(&[("table", table.name().as_str())], read(&table.metrics.expired));
+        }
+        let [_, bytes] = timeline::history(&self.store.snapshot())?;
+        text.gauge(
+            "larder_history_bytes",
+            "What the change log takes: of streams, recovery and backups being made.",
+        )
+        .sample(&[], u64::try_from(bytes).unwrap_or(0));
+        if self.history.limit() < u64::MAX {
+            text.gauge("larder_history_limit_bytes", "What it may take.").sample(&[], self.history.limit());
+        }
+        text.counter(
+            "larder_history_cut_bytes_total",
+            "What was removed from it early, to stay within the limit; recovery reaches less far back.",
+        )
+        .sample(&[], self.history.cut());
+        let mut jumps = text.counter(
+            "larder_clock_jumps_total",
+            "Jumps of the clock: doubted when they are seen; then recovered, if the clock came back, or followed.",
+        );
+        for (outcome, count) in self.time.jumps() {
+            jumps.sample(&[("outcome", outcome)], count);
         }
         Ok(())
     }

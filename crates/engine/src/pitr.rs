@@ -10,9 +10,14 @@
 //!
 //! Promises:
 //! - A restored table holds every change up to its moment, and none after it.
+//! - What is offered is there: the window begins no earlier than what is left of the log, whatever the clock says.
+//! - A moment that the clock told twice, or not at all, is refused.
 //! - It cannot be used before it is whole, and becomes whole however often the power goes.
 
-use larder_model::{ApiError, Arn, UnixTime};
+use std::sync::Arc;
+
+use larder_model::{ApiError, Arn, TableName, UnixTime};
+use larder_storage::Ticket;
 
 use crate::catalog::{Recovery, Restored, Table};
 use crate::copy::{Copy, Moment};
@@ -21,45 +26,62 @@ use crate::ops::{
     TableDescription, UpdateContinuousBackups,
 };
 use crate::tables::put_record;
+use crate::timeline::{Floor, Timeline};
 use crate::{Engine, Error, restore};
 
+/// How often a restore is tried again that met a change of what is left of the log.
+const TRIES_MAX: usize = 20;
 /// Days that can be gone back if nothing else is asked for: the most there are.
 const DAYS_DEFAULT: u8 = 35;
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 impl Recovery {
-    /// The first moment that can be restored.
-    fn earliest(&self, latest: UnixTime) -> UnixTime {
-        UnixTime::from_millis(latest.millis() - i64::from(self.days) * DAY_MILLIS).max(self.since)
+    /// The first moment that can be restored, of a log that has this floor.
+    fn earliest(&self, latest: UnixTime, floor: UnixTime) -> UnixTime {
+        UnixTime::from_millis(latest.millis() - i64::from(self.days) * DAY_MILLIS).max(self.since).max(floor)
     }
 }
 
 impl Engine {
+    /// The table, and the moment before which nothing is left of its log.
+    fn recoverable(&self, name: &TableName) -> Result<(Arc<Table>, UnixTime), Error> {
+        let found = self.catalog()?.find(name)?.cloned();
+        let table = found.ok_or_else(|| ApiError::TableNotFound(name.clone()))?;
+        let line = Timeline::read(&self.store.snapshot())?;
+        let floor = Floor::latest(&self.store, table.id)?.moment(&line);
+        Ok((table, floor))
+    }
+
     pub async fn update_continuous_backups(
         &self,
         request: UpdateContinuousBackups,
         now: UnixTime,
     ) -> Result<ContinuousBackups, Error> {
+        let (known, floor) = self.recoverable(&request.table)?;
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.table;
             let table = catalog.find(name)?.ok_or_else(|| ApiError::TableNotFound(name.clone()))?;
             if table.is_being_copied() {
                 return Err(ApiError::ContinuousBackupsUnavailable(name.clone()).into());
             }
+            // Another table of that name has a log of its own.
+            let floor = if table.id == known.id { floor } else { Floor::NONE.time };
             let recovery = request.enabled.then(|| {
                 let latest = self.mark(now);
                 let days = request.days.unwrap_or(DAYS_DEFAULT);
                 // What is out of the window now may be forgotten already.
-                let since = table.recovery.as_ref().map_or(latest, |recovery| recovery.earliest(latest));
+                let earliest = |recovery: &Recovery| recovery.earliest(latest, floor);
+                let since = table.recovery.as_ref().map_or(latest, earliest);
                 Recovery { days, since }
             });
             let changed = Table { recovery, ..(**table).clone() };
-            let description = self.continuous_backups(&changed, now);
+            let description = self.continuous_backups(&changed, floor, now);
             put_record(batch, &changed);
             catalog.insert(changed.into());
             Ok(((), description))
         })?;
         ticket.await?;
+        self.wake_worker();
         Ok(description)
     }
 
@@ -68,17 +90,16 @@ impl Engine {
         request: &DescribeContinuousBackups,
         now: UnixTime,
     ) -> Result<ContinuousBackups, Error> {
-        let catalog = self.catalog()?;
-        let table =
-            catalog.find(&request.table)?.ok_or_else(|| ApiError::TableNotFound(request.table.clone()))?;
-        Ok(self.continuous_backups(table, now))
+        let (table, floor) = self.recoverable(&request.table)?;
+        Ok(self.continuous_backups(&table, floor, now))
     }
 
-    fn continuous_backups(&self, table: &Table, now: UnixTime) -> ContinuousBackups {
+    fn continuous_backups(&self, table: &Table, floor: UnixTime, now: UnixTime) -> ContinuousBackups {
         let latest = self.latest(now);
+        let whole_second = |time: UnixTime| UnixTime::from_seconds((time.millis() + 999).div_euclid(1000));
         let recovery = table.recovery.as_ref().map(|recovery| PointInTimeRecovery {
             days: recovery.days,
-            earliest: UnixTime::from_seconds((recovery.earliest(latest).millis() + 999).div_euclid(1000)),
+            earliest: whole_second(recovery.earliest(latest, floor)),
             latest: UnixTime::from_seconds(latest.seconds()),
         });
         ContinuousBackups { recovery }
@@ -89,6 +110,27 @@ impl Engine {
         request: RestoreTableToPointInTime,
         now: UnixTime,
     ) -> Result<TableDescription, Error> {
+        let mut tries = 0;
+        let (ticket, description) = loop {
+            tries += 1;
+            match self.begin_restore(&request, now) {
+                // Something was trimmed just then.
+                Err(Error::Api(ApiError::Throttled)) if tries < TRIES_MAX => {}
+                begun => break begun?,
+            }
+        };
+        ticket.await?;
+        self.wake_worker();
+        Ok(description)
+    }
+
+    fn begin_restore(
+        &self,
+        request: &RestoreTableToPointInTime,
+        now: UnixTime,
+    ) -> Result<(Ticket, TableDescription), Error> {
+        let past = self.past()?;
+        let (known, floor) = self.recoverable(&request.source)?;
         let ((), ticket, description) = self.change_catalog(|catalog, batch| {
             let name = &request.source;
             let source = catalog.find(name)?.ok_or_else(|| ApiError::TableNotFound(name.clone()))?.clone();
@@ -98,14 +140,23 @@ impl Engine {
                 .ok_or_else(|| ApiError::PointInTimeRecoveryUnavailable(name.clone()))?;
             let latest = self.latest(now);
             let at = request.at.unwrap_or(latest);
-            if at > latest || at < recovery.earliest(latest) {
+            if source.id != known.id || !past.has_line(self) || !past.has_floors(self) {
+                return Err(ApiError::Throttled.into());
+            }
+            if at > latest || at < recovery.earliest(latest, floor) {
                 return Err(ApiError::InvalidRestoreTime.into());
             }
+            if request.at.is_some()
+                && let Some((from, to)) = past.line.unsure(at)
+            {
+                return Err(ApiError::RestoreTimeUncertain { from, to }.into());
+            }
+            let moment = Moment::Time { time: at, stretch: past.line.stretch(at).from };
             restore::check_target(catalog, &request.target)?;
             let definition = restore::definition(&source.definition, &request.target, &request.overrides)?;
             self.mark(now);
             let restored = Restored {
-                copy: Some(Copy { source: source.id, moment: Moment::Time(at) }),
+                copy: Some(Copy { source: source.id, moment }),
                 table_arn: Arn::table(name).to_string(),
                 backup_arn: None,
                 at,
@@ -113,8 +164,6 @@ impl Engine {
             let made = self.add_restored(catalog, batch, source.id, definition, restored, now)?;
             Ok(((), made))
         })?;
-        ticket.await?;
-        self.wake_worker();
-        Ok(description)
+        Ok((ticket, description))
     }
 }

@@ -84,7 +84,10 @@ fn write_restored(restored: &Restored) -> AttributeValue {
         record.insert("source", i64::from(copy.source.0));
         match copy.moment {
             Moment::Now => {}
-            Moment::Time(time) => drop(record.insert("time", time.millis())),
+            Moment::Time { time, stretch } => {
+                record.insert("time", time.millis());
+                record.insert("stretch", i64::try_from(stretch).unwrap_or(i64::MAX));
+            }
         }
     }
     AttributeValue::M(record)
@@ -92,7 +95,11 @@ fn write_restored(restored: &Restored) -> AttributeValue {
 
 fn read_restored(record: &Item) -> Result<Restored> {
     let moment = match record.get("time") {
-        Some(_) => Moment::Time(UnixTime::from_millis(integer(record, "time")?)),
+        Some(_) => Moment::Time {
+            time: UnixTime::from_millis(integer(record, "time")?),
+            // A record from before the clock could be set back.
+            stretch: if record.get("stretch").is_some() { integer(record, "stretch")? } else { 0 },
+        },
         None => Moment::Now,
     };
     let copy = match record.get("source") {
@@ -489,7 +496,7 @@ mod tests {
             restored: Some(Restored {
                 copy: Some(Copy {
                     source: TableId(3),
-                    moment: Moment::Time(UnixTime::from_millis(1_700_000_000_001)),
+                    moment: Moment::Time { time: UnixTime::from_millis(1_700_000_000_001), stretch: 12 },
                 }),
                 table_arn: "arn:table".into(),
                 backup_arn: Some("arn:backup".into()),

@@ -12,10 +12,12 @@
 //! - A reader who goes from iterator to iterator gets every record once, in the order of their commits.
 //! - Iterators need no memory here: they survive a restart, and expire after 15 minutes.
 //! - Records that were lost to a reader's slowness are an error, not a gap.
+//! - What can be read is decided by what can be relied on of the time (`Engine::keep_time`): a clock that jumps hides nothing.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_model::limits::{STREAM_PAGE_BYTES_MAX, STREAM_PAGE_RECORDS_MAX};
@@ -23,23 +25,27 @@ use larder_model::{ApiError, Arn, Item, StreamView, UnixTime};
 use larder_storage::{Batch, Snapshot};
 
 use crate::catalog::{ClosedStream, History, Table};
-use crate::changes::{self, Entry, STREAM_SECONDS};
+use crate::changes::{self, Entry, Found, STREAM_SECONDS};
 use crate::layout::{self, TableId};
 use crate::ops::{
     DescribeStream, GetRecords, GetRecordsOutput, GetShardIterator, ListStreams, ListStreamsOutput, Shard,
     ShardIterator, ShardPosition, ShardStart, StreamDescription, StreamId, StreamRecord,
 };
+use crate::timeline::{Floor, Timeline};
 use crate::{Engine, Error, item_bytes, key_bytes, record, twice};
 
 const LIST_STREAMS_MAX: usize = 100;
 const ITERATOR_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Entries that one page looks at; those of no stream, or another, are passed over.
 const PAGE_ENTRIES: usize = 10_000;
+/// Bytes of the log that one page passes over without handing them out.
+const PAGE_PASSED_BYTES: usize = 16 << 20;
 /// Streams of a table that are remembered after they were switched off.
 const CLOSED_STREAMS_MAX: usize = 100;
 
 impl Engine {
     pub fn list_streams(&self, request: &ListStreams, now: UnixTime) -> Result<ListStreamsOutput, Error> {
+        let now = self.settled(now);
         let limit = request.limit.unwrap_or(LIST_STREAMS_MAX).min(LIST_STREAMS_MAX);
         let snapshot = self.store.snapshot();
         let mut found = BTreeSet::new();
@@ -65,10 +71,11 @@ impl Engine {
         request: &DescribeStream,
         now: UnixTime,
     ) -> Result<StreamDescription, Error> {
+        let now = self.settled(now);
         let snapshot = self.store.snapshot();
         let stream = Stream::find(&snapshot, &request.stream, None, now)?;
         let id = stream.shard_id();
-        let first = stream.first(&snapshot, 0, now)?.map_or(snapshot.next_number()?, |entry| entry.number);
+        let first = stream.first(&snapshot, 0, now)?.map_or(snapshot.next_number()?, |found| found.number);
         let last = match stream.closed {
             Some(closed) => Some(stream.last(&snapshot, closed)?.unwrap_or(first)),
             None => None,
@@ -88,6 +95,8 @@ impl Engine {
         request: &GetShardIterator,
         now: UnixTime,
     ) -> Result<ShardIterator, Error> {
+        let issued = now;
+        let now = self.settled(now);
         let snapshot = self.store.snapshot();
         let stream = Stream::find(&snapshot, &request.stream, None, now)?;
         if request.shard != stream.shard_id() {
@@ -103,14 +112,12 @@ impl Engine {
             ShardStart::Latest => ShardPosition::From(snapshot.next_number()?),
             ShardStart::At(number) => stream.position(&snapshot, number, number, now)?,
             ShardStart::After(number) => stream.position(&snapshot, number, number.saturating_add(1), now)?,
+            ShardStart::AtTime(time) if time > issued => {
+                return Err(Error::validation("Timestamp must not be in the future"));
+            }
             ShardStart::AtTime(time) => stream.position_at(&snapshot, time, now)?,
         };
-        Ok(ShardIterator {
-            stream: request.stream.clone(),
-            table_id: stream.table.id.0,
-            position,
-            issued: now,
-        })
+        Ok(ShardIterator { stream: request.stream.clone(), table_id: stream.table.id.0, position, issued })
     }
 
     pub fn get_records(&self, request: &GetRecords, now: UnixTime) -> Result<GetRecordsOutput, Error> {
@@ -118,6 +125,8 @@ impl Engine {
         if iterator.issued.plus(ITERATOR_LIFE) < now {
             return Err(ApiError::ExpiredIterator.into());
         }
+        let issued = now;
+        let now = self.settled(now);
         let limit = request.limit.unwrap_or(STREAM_PAGE_RECORDS_MAX).min(STREAM_PAGE_RECORDS_MAX);
         let snapshot = self.store.snapshot();
         let stream = Stream::find(&snapshot, &iterator.stream, Some(TableId(iterator.table_id)), now)?;
@@ -125,30 +134,40 @@ impl Engine {
             ShardPosition::Oldest => stream.beginning(&snapshot, now)?,
             ShardPosition::At(number) | ShardPosition::From(number) => number,
         };
+        let goes_on = iterator.position != ShardPosition::Oldest;
+        if goes_on && stream.floor.is_missed_from(from) {
+            return Err(ApiError::TrimmedDataAccess.into());
+        }
         let mut entries = stream.entries(&snapshot, from)?.peekable();
         if let ShardPosition::At(number) = iterator.position {
-            let there = |entry: &Entry| entry.number == number && stream.has(entry, now);
-            if !entries.peek().is_some_and(|entry| entry.as_ref().map_or(true, there)) {
+            let there = |found: &Found| found.number == number && stream.has(found, now);
+            if !entries.peek().is_some_and(|found| found.as_ref().map_or(true, there)) {
                 return Err(ApiError::TrimmedDataAccess.into());
             }
         }
         let mut records: Vec<StreamRecord> = Vec::new();
-        let (mut bytes, mut cut) = (0, None);
-        for (seen, entry) in entries.enumerate() {
-            let entry = entry?;
-            if seen == PAGE_ENTRIES {
-                cut = Some(ShardPosition::From(entry.number));
+        let (mut bytes, mut passed, mut cut) = (0, 0, None);
+        for (seen, found) in entries.enumerate() {
+            let found = found?;
+            if seen == PAGE_ENTRIES || passed >= PAGE_PASSED_BYTES {
+                cut = Some(ShardPosition::From(found.number));
                 break;
             }
-            if !stream.has(&entry, now) {
+            if !stream.has(&found, now) {
+                // Whoever came this far was to get it, and is too late.
+                if goes_on && found.stream == Some(stream.label) {
+                    return Err(ApiError::TrimmedDataAccess.into());
+                }
+                passed += found.bytes();
                 continue;
             }
-            let record = stream.record(entry);
+            let record = stream.record(found.entry()?);
             bytes += record.bytes;
             if records.len() == limit || (bytes > STREAM_PAGE_BYTES_MAX && !records.is_empty()) {
                 cut = Some(ShardPosition::At(record.number));
                 break;
             }
+            passed += found.bytes() - record.bytes.min(found.bytes());
             records.push(record);
         }
         let position = match (cut, stream.closed) {
@@ -156,7 +175,7 @@ impl Engine {
             (None, Some(_)) => None,
             (None, None) => Some(ShardPosition::From(snapshot.next_number()?)),
         };
-        let next = position.map(|position| ShardIterator { position, issued: now, ..iterator.clone() });
+        let next = position.map(|position| ShardIterator { position, issued, ..iterator.clone() });
         Ok(GetRecordsOutput { records, next })
     }
 
@@ -167,10 +186,12 @@ impl Engine {
             let table = table?;
             if streams(&table, now).next().is_none() {
                 batch.delete(layout::remnant(table.id));
+                batch.delete(layout::floor(table.id));
             }
         }
         if !batch.is_empty() {
             self.store.write(batch)?;
+            self.trim_due_millis.store(i64::MIN, Ordering::Release);
         }
         Ok(())
     }
@@ -197,6 +218,8 @@ pub(crate) fn leave(batch: &mut Batch, table: &Table, now: UnixTime) {
     if !table.history.closed_streams.is_empty() {
         Arc::make_mut(&mut table.definition).stream = None;
         batch.put(layout::remnant(table.id), item_bytes::encode(&record::write(&table)));
+    } else {
+        batch.delete(layout::floor(table.id));
     }
 }
 
@@ -206,6 +229,8 @@ struct Stream {
     label: UnixTime,
     view: StreamView,
     closed: Option<UnixTime>,
+    line: Timeline,
+    floor: Floor,
 }
 
 impl Stream {
@@ -220,18 +245,21 @@ impl Stream {
             if *table.name() != wanted.table || table_id.is_some_and(|wanted| wanted != table.id) {
                 return None;
             }
-            let Known { label, view, closed } =
-                streams(&table, now).find(|stream| stream.label == wanted.label)?;
-            Some(Self { table, label, view, closed })
+            let known = streams(&table, now).find(|stream| stream.label == wanted.label)?;
+            Some((table, known))
+        };
+        let read = |(table, Known { label, view, closed }): (Table, Known)| {
+            let (line, floor) = (Timeline::read(snapshot)?, Floor::read(snapshot, table.id)?);
+            Ok(Self { table, label, view, closed, line, floor })
         };
         if let Some(stored) = twice::get(snapshot, &layout::record(wanted.table.as_str()))?
-            && let Some(stream) = of(read_table(&stored)?)
+            && let Some(found) = of(read_table(&stored)?)
         {
-            return Ok(stream);
+            return read(found);
         }
         for table in tables(snapshot, &layout::remnants())? {
-            if let Some(stream) = of(table?) {
-                return Ok(stream);
+            if let Some(found) = of(table?) {
+                return read(found);
             }
         }
         let message = format!("Requested resource not found: Stream: {} not found", arn(wanted));
@@ -243,8 +271,12 @@ impl Stream {
     }
 
     /// Whether an entry is a record of this stream that can still be read.
-    fn has(&self, entry: &Entry, now: UnixTime) -> bool {
-        entry.stream == Some(self.label) && entry.time.seconds() >= horizon_seconds(now)
+    fn has(&self, found: &Found, now: UnixTime) -> bool {
+        found.stream == Some(self.label) && self.moment(found).seconds() >= horizon_seconds(now)
+    }
+
+    fn moment(&self, found: &Found) -> UnixTime {
+        self.line.moment(found.number, found.time)
     }
 
     /// Entries of the log from a number on, up to where the stream has certainly ended.
@@ -252,47 +284,57 @@ impl Stream {
         &self,
         snapshot: &Snapshot,
         from: u64,
-    ) -> Result<impl Iterator<Item = Result<Entry, Error>>, Error> {
+    ) -> Result<impl Iterator<Item = Result<Found, Error>>, Error> {
         let entries = changes::entries(snapshot, self.table.id, Bound::Included(from), Bound::Unbounded)?;
-        let (label, closed) = (Some(self.label), self.closed);
         // What comes after the stream belongs to a later one, or to none.
-        let is_after = move |entry: &Entry| {
-            entry.stream > label || entry.stream.is_none() && closed.is_some_and(|closed| entry.time > closed)
+        let is_after = |found: &Found| {
+            found.stream > Some(self.label)
+                || found.stream.is_none() && self.closed.is_some_and(|closed| self.moment(found) > closed)
         };
-        Ok(entries.take_while(move |entry| !entry.as_ref().is_ok_and(is_after)))
+        Ok(entries.take_while(move |found| !found.as_ref().is_ok_and(is_after)))
+    }
+
+    /// A number from which on all that can be read since a moment is found.
+    fn number_at(&self, snapshot: &Snapshot, moment: UnixTime) -> Result<u64, Error> {
+        // Where the clock was set back, what the label comes before cannot be told by its time.
+        let moment = if self.line.turned_before(self.label) { moment } else { moment.max(self.label) };
+        changes::number_at(snapshot, &self.line, self.table.id, moment)
     }
 
     /// A number from which on all that can be read is found.
     fn beginning(&self, snapshot: &Snapshot, now: UnixTime) -> Result<u64, Error> {
-        let oldest = UnixTime::from_seconds(horizon_seconds(now)).max(self.label);
-        changes::number_at(snapshot, self.table.id, oldest)
+        self.number_at(snapshot, UnixTime::from_seconds(horizon_seconds(now)))
     }
 
     /// The first record from a number on.
-    fn first(&self, snapshot: &Snapshot, from: u64, now: UnixTime) -> Result<Option<Entry>, Error> {
-        self.find_record(snapshot, from.max(self.beginning(snapshot, now)?), |entry| self.has(entry, now))
+    fn first(&self, snapshot: &Snapshot, from: u64, now: UnixTime) -> Result<Option<Found>, Error> {
+        self.find_record(snapshot, from.max(self.beginning(snapshot, now)?), |found| self.has(found, now))
     }
 
     fn find_record(
         &self,
         snapshot: &Snapshot,
         from: u64,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> Result<Option<Entry>, Error> {
+        wanted: impl Fn(&Found) -> bool,
+    ) -> Result<Option<Found>, Error> {
         let mut entries = self.entries(snapshot, from)?;
-        entries.find(|entry| entry.as_ref().map_or(true, &wanted)).transpose()
+        entries.find(|found| found.as_ref().map_or(true, &wanted)).transpose()
     }
 
     /// The number of the last record of a stream that was closed.
     fn last(&self, snapshot: &Snapshot, closed: UnixTime) -> Result<Option<u64>, Error> {
-        let end = changes::number_after(snapshot, self.table.id, closed)?;
-        let entries = changes::entries(snapshot, self.table.id, Bound::Unbounded, Bound::Excluded(end))?;
-        for entry in entries.rev() {
-            let entry = entry?;
-            if entry.stream == Some(self.label) {
-                return Ok(Some(entry.number));
+        let end = if self.line.turned_before(closed) {
+            Bound::Unbounded
+        } else {
+            Bound::Excluded(changes::number_after(snapshot, &self.line, self.table.id, closed)?)
+        };
+        let entries = changes::entries(snapshot, self.table.id, Bound::Unbounded, end)?;
+        for found in entries.rev() {
+            let found = found?;
+            if found.stream == Some(self.label) {
+                return Ok(Some(found.number));
             }
-            if entry.time < self.label {
+            if !self.line.turned_before(self.label) && found.time < self.label {
                 break;
             }
         }
@@ -311,13 +353,15 @@ impl Stream {
         if number > next {
             return Err(Error::validation("Invalid SequenceNumber for the shard"));
         }
-        let first = self.first(snapshot, 0, now)?.map_or(next, |entry| entry.number);
-        // Of a younger stream nothing has been removed yet.
-        if number < first && self.label.seconds() < horizon_seconds(now) {
+        let first = self.first(snapshot, 0, now)?.map_or(next, |found| found.number);
+        // Of a younger stream nothing has been removed yet, but where its floor says so.
+        if number < first
+            && (self.label.seconds() < horizon_seconds(now) || self.floor.is_missed_from(number))
+        {
             return Err(ApiError::TrimmedDataAccess.into());
         }
         let record = self.first(snapshot, from, now)?;
-        Ok(record.map_or(ShardPosition::From(next), |entry| ShardPosition::At(entry.number)))
+        Ok(record.map_or(ShardPosition::From(next), |found| ShardPosition::At(found.number)))
     }
 
     /// Where a reader begins who wants the records from a moment on.
@@ -327,16 +371,15 @@ impl Stream {
         time: UnixTime,
         now: UnixTime,
     ) -> Result<ShardPosition, Error> {
-        if time > now {
-            return Err(Error::validation("Timestamp must not be in the future"));
-        }
         if time.seconds() < horizon_seconds(now) {
             return Ok(ShardPosition::Oldest);
         }
-        let from = changes::number_at(snapshot, self.table.id, time.max(self.label))?;
-        let record = self.find_record(snapshot, from, |entry| self.has(entry, now) && entry.time >= time)?;
+        let from = self.number_at(snapshot, time)?;
+        let stretch = self.line.stretch(time);
+        let wanted = |found: &Found| found.time >= time || found.number >= stretch.to;
+        let record = self.find_record(snapshot, from, |found| self.has(found, now) && wanted(found))?;
         Ok(match record {
-            Some(entry) => ShardPosition::At(entry.number),
+            Some(found) => ShardPosition::At(found.number),
             None => ShardPosition::From(snapshot.next_number()?),
         })
     }

@@ -127,7 +127,7 @@ impl Engine {
             && let Some(stored) = self.store.latest(token_key)?
         {
             let before = Remembered::read(&item_bytes::decode(&stored)?)?;
-            if before.expires > now.seconds() {
+            if before.expires > self.settled(now).seconds() {
                 let meter = Meter::new(Operation::TransactWriteItems, capacity, Some(UnitKind::Read));
                 let answer = before.answer(fingerprint, meter, &catalog);
                 return Ok(Submitted {

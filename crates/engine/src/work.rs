@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_model::UnixTime;
@@ -32,6 +33,8 @@ pub struct Worked {
     pub more: bool,
     /// Items that were removed because they had expired.
     pub expired: usize,
+    /// History that was forgotten because there is a limit to it.
+    pub history_cut_bytes: u64,
 }
 
 /// How far new trees have been filled.
@@ -99,15 +102,18 @@ impl Engine {
         let copied = self.copy();
         let filled = self.fill();
         let cleared = self.clear();
+        // What cannot be undone waits until the time is certain.
+        let now = self.settled(now);
         let streams = self.forget_streams(now);
         let trimmed = self.trim_changes(now);
+        let cut = self.count_history().and_then(|()| self.cut_history(now));
         let forgotten = self.forget_tokens(now);
         let gone = self.expire_backups(now);
         let reaped = self.reap(now, ttl_delay)?;
         streams?;
-        let more =
-            [doubled?, copied?, filled?, cleared?, trimmed?, forgotten?, gone?, reaped.more].contains(&true);
-        Ok(Worked { more, expired: reaped.removed })
+        let more = [doubled?, copied?, filled?, cleared?, trimmed?, cut?, forgotten?, gone?, reaped.more]
+            .contains(&true);
+        Ok(Worked { more, expired: reaped.removed, history_cut_bytes: self.history.take_untold() })
     }
 
     /// Adds some older items to a new index or expiry tree. True while there may be more.
@@ -309,6 +315,7 @@ impl Engine {
 
     /// Tells whoever drives [`work`](Self::work) that there is some.
     pub(crate) fn wake_worker(&self) {
+        self.trim_due_millis.store(i64::MIN, Ordering::Release);
         self.wake.notify_one();
     }
 

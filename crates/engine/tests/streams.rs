@@ -616,3 +616,53 @@ fn a_table_made_again_in_one_moment_has_a_stream_of_its_own() {
     let found: Vec<_> = list(&engine, NOW).iter().map(|id| read_all(&engine, id, NOW)).collect();
     assert_eq!(found.iter().map(|records| keys(records)).collect::<Vec<_>>(), [["00000"], ["00001"]]);
 }
+
+#[test]
+fn a_reader_among_entries_of_no_stream_is_told_what_it_missed() {
+    for trimmed in [false, true] {
+        let engine = database(StreamView::KeysOnly);
+        let id = stream(&engine);
+        let recovery = UpdateContinuousBackups { table: name("data"), enabled: true, days: Some(35) };
+        block_on(engine.update_continuous_backups(recovery, NOW)).unwrap();
+        put_numbered(&engine, 0..1, NOW);
+        // A reader who stands before records that are not written yet, in an iterator that is kept alive.
+        let first = iterator(&engine, &id, ShardStart::TrimHorizon, NOW).unwrap();
+        let mut next = page(&engine, first, None, NOW).unwrap().next.unwrap();
+        put_numbered(&engine, 1..3, after(10));
+        next.issued = after(DAY + 15);
+        if trimmed {
+            let recovery = UpdateContinuousBackups { table: name("data"), enabled: false, days: None };
+            block_on(engine.update_continuous_backups(recovery, after(11))).unwrap();
+            work(&engine, after(DAY + 15));
+        }
+        assert_eq!(code(page(&engine, next, None, after(DAY + 15))), "TrimmedDataAccessException");
+    }
+}
+
+#[test]
+fn a_page_passes_over_a_bounded_part_of_the_log() {
+    let engine = database(StreamView::KeysOnly);
+    let first = stream(&engine);
+    put_numbered(&engine, 0..1, NOW);
+    let recovery = UpdateContinuousBackups { table: name("data"), enabled: true, days: Some(35) };
+    block_on(engine.update_continuous_backups(recovery, NOW)).unwrap();
+    switch(&engine, None, after(1));
+    // Twenty megabytes of what items were.
+    for n in 0..50 {
+        let mut large = key("large");
+        large.insert("n", n);
+        large.insert("body", AttributeValue::from("x".repeat(390 * 1024).as_str()));
+        put_at(&engine, large, after(1));
+    }
+    switch(&engine, Some(StreamView::KeysOnly), after(1));
+    let second = stream(&engine);
+    put_numbered(&engine, 1..2, after(1));
+    assert_eq!(keys(&read_all(&engine, &first, after(2))), ["00000"]);
+    let oldest = iterator(&engine, &second, ShardStart::TrimHorizon, after(2)).unwrap();
+    let mut from_front = oldest.clone();
+    from_front.position = ShardPosition::From(0);
+    let page_one = page(&engine, from_front, None, after(2)).unwrap();
+    assert!(page_one.records.is_empty());
+    let page_two = page(&engine, page_one.next.unwrap(), None, after(2)).unwrap();
+    assert_eq!(keys(&page_two.records), ["00001"]);
+}

@@ -1,6 +1,6 @@
 //! Why a request failed, in DynamoDB's terms.
 
-use crate::{Item, TableName};
+use crate::{Item, TableName, UnixTime};
 
 /// Why a request failed.
 ///
@@ -51,6 +51,14 @@ pub enum ApiError {
     PointInTimeRecoveryUnavailable(TableName),
     #[error("The restore time is not between EarliestRestorableDateTime and LatestRestorableDateTime")]
     InvalidRestoreTime,
+    /// The clock was set, so that moments between these two were told twice or not at all.
+    #[error(
+        "The restore time is uncertain, because the clock of the store was set then: choose one that is not between \
+         {}Z and {}Z",
+        .from.to_label(),
+        .to.to_label()
+    )]
+    RestoreTimeUncertain { from: UnixTime, to: UnixTime },
     /// Names the ARN.
     #[error("Backup not found: {0}")]
     BackupNotFound(String),
@@ -119,7 +127,7 @@ impl ApiError {
             Self::TableInUse(_) => "TableInUseException",
             Self::ContinuousBackupsUnavailable(_) => "ContinuousBackupsUnavailableException",
             Self::PointInTimeRecoveryUnavailable(_) => "PointInTimeRecoveryUnavailableException",
-            Self::InvalidRestoreTime => "InvalidRestoreTimeException",
+            Self::InvalidRestoreTime | Self::RestoreTimeUncertain { .. } => "InvalidRestoreTimeException",
             Self::BackupNotFound(_) => "BackupNotFoundException",
             Self::BackupInUse(_) => "BackupInUseException",
             Self::Throttled => "ThrottlingException",

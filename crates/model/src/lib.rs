@@ -14,6 +14,7 @@
 //! # Ok::<(), larder_model::NumberError>(())
 //! ```
 
+pub mod clock;
 mod error;
 mod item;
 mod key;
@@ -25,6 +26,7 @@ mod table;
 mod time;
 mod value;
 
+pub use clock::Clock;
 pub use error::{ApiError, CancellationReason};
 pub use item::Item;
 pub use key::{KeyAttribute, KeySchema, KeyType};
@@ -34,5 +36,5 @@ pub use table::{
     Arn, Billing, Encryption, IndexDefinition, IndexKind, IndexName, NameError, Projection, StreamView,
     TableClass, TableDefinition, TableName, Tags, Throughput,
 };
-pub use time::{Clock, UnixTime};
+pub use time::UnixTime;
 pub use value::{AttributeType, AttributeValue};

@@ -1,8 +1,8 @@
 //! Drives the engine's background work: backfill, removals, expiry.
 //!
 //! A pass is as many bounded steps as there is work for. A pass runs when the engine wants one, when somebody
-//! asks for one, and on a tick, because items expire without anybody doing anything. A step that fails is
-//! logged, and the next tick tries again.
+//! asks for one, and on a tick, because items expire without anybody doing anything. Before each step the engine is told
+//! what the clock says. A step that fails is logged, and the next tick tries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,11 +57,24 @@ impl Background {
 
     /// Whether there is more to do at once.
     async fn step(&self) -> bool {
-        let (engine, now, ttl_delay) = (self.engine.clone(), self.clock.now(), self.ttl_delay);
+        let (engine, reading, ttl_delay) = (self.engine.clone(), self.clock.read(), self.ttl_delay);
+        for told in &reading.told {
+            tracing::warn!("{told}");
+        }
+        let step = move || {
+            engine.keep_time(&reading)?;
+            engine.work(reading.now, ttl_delay)
+        };
         // A step waits for the disk, which the threads that serve requests must not.
-        match task::spawn_blocking(move || engine.work(now, ttl_delay)).await {
+        match task::spawn_blocking(step).await {
             Ok(Ok(worked)) => {
                 self.pulse.beat(None);
+                if worked.history_cut_bytes > 0 {
+                    tracing::warn!(
+                        bytes = worked.history_cut_bytes,
+                        "history was over its limit: the oldest changes are forgotten, and recovery reaches less far back"
+                    );
+                }
                 worked.more
             }
             Ok(Err(error)) => {

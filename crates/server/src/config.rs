@@ -15,6 +15,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// How long after its time an expired item is removed.
     pub ttl_delay: Duration,
+    /// What the history of changes may take; as much as there is, unless told.
+    pub history_bytes_max: Option<u64>,
 }
 
 impl Config {
@@ -25,6 +27,7 @@ impl Config {
             allow_remote: false,
             store,
             ttl_delay: Duration::ZERO,
+            history_bytes_max: None,
         }
     }
 }

@@ -46,14 +46,16 @@ impl Server {
         }
         let (listener, address) = listen(config.address)?;
         let engine = open(&config.store)?;
-        Ok(Server {
-            listener,
-            address,
-            engine,
-            clock: Clock::system(),
-            own: Some(config),
-            more_metrics: None,
-        })
+        engine.limit_history(config.history_bytes_max.unwrap_or(u64::MAX));
+        let clock = Clock::system();
+        if let Some(last) = engine.last_time() {
+            clock.resume(last);
+        }
+        // Before the first request: nothing is forgotten, or done twice, because of what the clock says at the start.
+        if let Err(error) = engine.keep_time(&clock.read()) {
+            tracing::error!(%error, "what the clock says cannot be noted");
+        }
+        Ok(Server { listener, address, engine, clock, own: Some(config), more_metrics: None })
     }
 
     /// Opens a port of loopback for a store that this process has open already, on that store's clock. Whoever

@@ -40,6 +40,10 @@ pub(crate) struct Serve {
     /// How long an expired item stays, as in 30s or 2d; AWS takes up to a few days
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     ttl_delay: Duration,
+    /// What the history of changes may take, as in 500M or 20G. Over it the oldest changes are forgotten, and
+    /// point-in-time recovery reaches less far back; streams keep their 24 hours
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    history_limit: Option<u64>,
     /// A file with the key of an encrypted store, as 64 hexadecimal digits; a new store is encrypted with it.
     /// `openssl rand -hex 32` makes one. The key itself can be in LARDER_KEY instead.
     #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE", conflicts_with = "memory")]
@@ -86,7 +90,7 @@ impl Serve {
             }
         };
         let (address, allow_remote, ttl_delay) = (self.dynamodb, self.allow_remote, self.ttl_delay);
-        Ok(Config { address, allow_remote, store, ttl_delay })
+        Ok(Config { address, allow_remote, store, ttl_delay, history_bytes_max: self.history_limit })
     }
 }
 
@@ -94,6 +98,22 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let unclear = |cause: &dyn Display| format!("{cause}; give HOST:PORT, such as 127.0.0.1:8000");
     let mut found = text.to_socket_addrs().map_err(|error| unclear(&error))?;
     found.next().ok_or_else(|| unclear(&"no such host"))
+}
+
+/// Bytes, or K, M, G or T of them, 1024 of one to the next.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let power = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => Some(0),
+        "K" => Some(1),
+        "M" => Some(2),
+        "G" => Some(3),
+        "T" => Some(4),
+        _ => None,
+    };
+    let bytes = power.zip(digits.trim().parse::<u64>().ok());
+    let bytes = bytes.and_then(|(power, number)| number.checked_mul(1024u64.pow(power)));
+    bytes.ok_or_else(|| "give a whole number of bytes, or of K, M, G or T, such as 500M".to_owned())
 }
 
 fn announce(address: SocketAddr, store: &StoreConfig) -> io::Result<()> {

@@ -15,7 +15,7 @@ use larder_engine::ops::{
     ProjectionKind, ProjectionSpecification, Request, Response, StreamSpecification, TableStatus,
     TagResource, TimeToLive, UpdateContinuousBackups, UpdateTable, UpdateTimeToLive,
 };
-use larder_engine::{Engine, Error as EngineError};
+use larder_engine::{Engine, Error as EngineError, Worked};
 use larder_model::{
     ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, KeySchema, KeyType, Projection,
     StreamView, TableDefinition, TableName, Throughput,
@@ -42,7 +42,17 @@ impl Embedded {
         let path = path.to_owned();
         let key = Key::from_env().map_err(|cause| error(cause.into()))?;
         let options = Options { key, ..Options::default() };
-        let engine = blocking(move || Engine::open(&path, options)).await.map_err(error)?;
+        let time = clock.clone();
+        let open = move || {
+            let engine = Engine::open(&path, options)?;
+            if let Some(last) = engine.last_time() {
+                time.resume(last);
+            }
+            // Before the first request: nothing is forgotten, or done twice, because of what the clock says at the start.
+            engine.keep_time(&time.read())?;
+            Ok(engine)
+        };
+        let engine = blocking(open).await.map_err(error)?;
         Ok(Self::new(engine, clock, place, key.is_some()).at_work())
     }
 
@@ -68,7 +78,7 @@ impl Embedded {
     }
 
     async fn item_operation(&self, request: Request) -> Result<Response, EngineError> {
-        let (engine, now) = (&self.core.engine, self.core.clock.now());
+        let (engine, now) = (&self.core.engine, self.core.clock.trusted());
         Ok(match request {
             Request::GetItem(request) => Response::GetItem(engine.get_item(&request)?),
             Request::PutItem(request) => Response::PutItem(engine.put_item(request, now).await?),
@@ -124,7 +134,7 @@ impl Embedded {
     }
 
     async fn update(&self, request: UpdateTable) -> Result<(), Error> {
-        self.core.engine.update_table(request, self.core.clock.now()).await.map_err(error)?;
+        self.core.engine.update_table(request, self.core.clock.trusted()).await.map_err(error)?;
         self.core.work().await.map_err(error)
     }
 }
@@ -163,7 +173,7 @@ impl Backend for Embedded {
             TimeToLive::Disabled => None,
         };
         let request = DescribeContinuousBackups { table: table.clone() };
-        let backups = self.core.engine.describe_continuous_backups(&request, self.core.clock.now());
+        let backups = self.core.engine.describe_continuous_backups(&request, self.core.clock.trusted());
         let pitr_days = backups.map_err(error)?.recovery.map(|recovery| u32::from(recovery.days));
         let definition = (*description.definition).clone();
         let building = definition.indexes.iter().zip(&description.indexes).find_map(|(index, described)| {
@@ -211,7 +221,7 @@ impl Backend for Embedded {
             deletion_protection: Some(definition.deletion_protection),
             tags: definition.tags.clone().into_iter().collect(),
         };
-        self.core.engine.create_table(request, self.core.clock.now()).await.map_err(error)?;
+        self.core.engine.create_table(request, self.core.clock.trusted()).await.map_err(error)?;
         self.core.work().await.map_err(error)
     }
 
@@ -251,7 +261,7 @@ impl Backend for Embedded {
                 let enabled = days.is_some();
                 let days = days.and_then(|days| u8::try_from(days).ok());
                 let request = UpdateContinuousBackups { table, enabled, days };
-                let now = self.core.clock.now();
+                let now = self.core.clock.trusted();
                 return self
                     .core
                     .engine
@@ -269,7 +279,7 @@ impl Backend for Embedded {
     }
 
     async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
-        let (request, now) = (DeleteTable { table: table.clone() }, self.core.clock.now());
+        let (request, now) = (DeleteTable { table: table.clone() }, self.core.clock.trusted());
         self.core.engine.delete_table(request, now).await.map_err(error)?;
         self.core.work().await.map_err(error)
     }
@@ -325,7 +335,7 @@ impl Core {
 
     /// Does all there is to do in the background, but expires nothing.
     pub(super) async fn work(&self) -> Result<(), EngineError> {
-        let (shared, now) = (Arc::clone(&self.worker.0), self.clock.now());
+        let (shared, now) = (Arc::clone(&self.worker.0), self.clock.trusted());
         blocking(move || {
             while let Some(engine) = &*shared.engine.lock() {
                 if !engine.work(now, Duration::MAX)?.more {
@@ -374,7 +384,7 @@ impl Shared {
     fn run(&self, clock: &Clock) {
         let mut engine = self.engine.lock();
         loop {
-            match engine.as_ref().map(|engine| engine.work(clock.now(), Duration::ZERO)) {
+            match engine.as_ref().map(|engine| step(engine, clock)) {
                 None => return,
                 // Let those in who wait for the lock.
                 Some(Ok(worked)) if worked.more => MutexGuard::bump(&mut engine),
@@ -386,6 +396,15 @@ impl Shared {
             }
         }
     }
+}
+
+fn step(engine: &Engine, clock: &Clock) -> Result<Worked, EngineError> {
+    let reading = clock.read();
+    for told in &reading.told {
+        tracing::warn!("{told}");
+    }
+    engine.keep_time(&reading)?;
+    engine.work(reading.now, Duration::ZERO)
 }
 
 /// Runs what waits for the disk where it holds nobody else up.
