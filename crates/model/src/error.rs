@@ -64,8 +64,8 @@ pub enum ApiError {
     BackupNotFound(String),
     #[error("Backup is being created or restored: {0}")]
     BackupInUse(String),
-    /// Too much is queued for the disk; the caller may try again.
-    #[error("The request was denied because too many writes are waiting. Try again.")]
+    /// Too much is queued for the disk, or held by other requests; the caller may try again.
+    #[error("The request was denied because too many others are being carried out. Try again.")]
     Throttled,
     /// Our fault: the cause goes to the log, never to the caller.
     #[error("Internal server error")]

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use larder_storage::{Durability, Key};
 
+use crate::Limits;
+
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Port 0 takes any free port.
@@ -17,6 +19,7 @@ pub struct Config {
     pub ttl_delay: Duration,
     /// What the history of changes may take; as much as there is, unless told.
     pub history_bytes_max: Option<u64>,
+    pub limits: Limits,
 }
 
 impl Config {
@@ -28,6 +31,7 @@ impl Config {
             store,
             ttl_delay: Duration::ZERO,
             history_bytes_max: None,
+            limits: Limits::default(),
         }
     }
 }

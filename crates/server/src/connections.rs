@@ -2,10 +2,12 @@
 //!
 //! A connection that finishes no request for a whole [`SILENCE`] is closed. That one rule bounds idle
 //! connections, slow headers and slow bodies alike, and costs a request nothing: each connection has one
-//! timer that fires once a minute, rather than one timer a request.
+//! timer that fires once a minute, rather than one timer a request. When there are as many connections as there
+//! may be, the rule is a sharper one: each further client closes those that finished nothing since the one before,
+//! at most once a second.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -16,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
+use crate::budget::Hints;
 use crate::http::Endpoint;
 
 /// How long accepted requests may take to finish once the server is told to stop.
@@ -24,29 +27,59 @@ pub const GRACE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long to wait when the process has no file descriptor left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+/// How often connections are looked through for idle ones at most.
+const CROWDED_EVERY: Duration = Duration::from_secs(1);
+const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 const HEADER_BYTES_MAX: u32 = 64 * 1024;
+/// What a connection of HTTP/1 reads ahead, and so what a head may be.
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// What a connection of HTTP/2 may send ahead of what is taken from it: a stream, and all of them.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
+/// What of an answer is copied ahead of what the client takes.
+const SEND_BYTES_MAX: usize = 64 * 1024;
+/// Streams that a client opened and took back before they were looked at; more, and the connection is closed.
+const RESET_STREAMS_MAX: usize = 20;
 
 /// Serves until `shutdown` is done, then until the last request is answered or [`GRACE`] is over.
 pub(crate) async fn serve(
     listener: TcpListener,
     endpoint: Arc<Endpoint>,
+    connections_max: usize,
     shutdown: impl Future<Output = ()>,
 ) {
     let protocol = Arc::new(protocol());
     let (stop, stopping) = watch::channel(false);
+    let (crowd, crowded) = watch::channel(0);
+    let (mut crowded_at, hints) = (None, Hints::default());
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
+                // The client sees its connection closed, and tries again.
+                Ok((stream, _)) if connections.len() >= connections_max => {
+                    drop(stream);
+                    if crowded_at.is_none_or(|last: Instant| last.elapsed() >= CROWDED_EVERY) {
+                        crowded_at = Some(Instant::now());
+                        crowd.send_modify(|times| *times += 1);
+                    }
+                    if hints.due() {
+                        tracing::warn!(
+                            limit = connections_max,
+                            "connections are closed unserved: there are as many as there may be; \
+                             --connections sets how many"
+                        );
+                    }
+                }
                 Ok((stream, _)) => {
                     connections.spawn(connection(
                         stream,
                         Arc::clone(&protocol),
                         Arc::clone(&endpoint),
                         stopping.clone(),
+                        crowded.clone(),
                     ));
                 }
                 Err(error) => {
@@ -71,11 +104,16 @@ fn protocol() -> auto::Builder<TokioExecutor> {
     let mut protocol = auto::Builder::new(TokioExecutor::new());
     // A client that closes its side after the request still gets its answer. `pipeline_flush` stays off: it
     // copies answers into a buffer that every connection keeps at the size of its largest.
-    protocol.http1().half_close(true);
+    protocol.http1().half_close(true).max_buf_size(READ_BYTES_MAX);
     protocol
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BYTES_MAX)
+        .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+        .max_local_error_reset_streams(RESET_STREAMS_MAX)
         .max_header_list_size(HEADER_BYTES_MAX);
     protocol
 }
@@ -84,6 +122,8 @@ fn protocol() -> auto::Builder<TokioExecutor> {
 struct Served {
     endpoint: Arc<Endpoint>,
     finished: AtomicU64,
+    /// Requests that are being carried out.
+    working: AtomicUsize,
 }
 
 /// A connection that is counted for as long as this lives.
@@ -107,17 +147,22 @@ async fn connection(
     protocol: Arc<auto::Builder<TokioExecutor>>,
     endpoint: Arc<Endpoint>,
     mut stopping: watch::Receiver<bool>,
+    mut crowded: watch::Receiver<u64>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
     let open = Open::count(&endpoint);
-    let served = Arc::new(Served { endpoint: Arc::clone(&open.0), finished: AtomicU64::new(0) });
+    let served = Arc::new(Served {
+        endpoint: Arc::clone(&open.0),
+        finished: AtomicU64::new(0),
+        working: AtomicUsize::new(0),
+    });
     let service = service_fn(|request| {
         let served = Arc::clone(&served);
         async move {
-            let response = served.endpoint.respond(request).await;
+            let response = served.endpoint.respond(request, &served.working).await;
             served.finished.fetch_add(1, Ordering::Relaxed);
             response
         }
@@ -126,6 +171,7 @@ async fn connection(
     tokio::pin!(connection);
     let mut check = interval_at(Instant::now() + SILENCE, SILENCE);
     let mut finished_before = 0;
+    let mut finished_before_crowd = None;
     let mut told_to_stop = false;
     loop {
         tokio::select! {
@@ -140,6 +186,14 @@ async fn connection(
             _ = stopping.changed(), if !told_to_stop => {
                 told_to_stop = true;
                 connection.as_mut().graceful_shutdown();
+            }
+            Ok(()) = crowded.changed() => {
+                let finished_now = served.finished.load(Ordering::Relaxed);
+                let idle = served.working.load(Ordering::Relaxed) == 0;
+                if idle && finished_before_crowd == Some(finished_now) {
+                    return;
+                }
+                finished_before_crowd = Some(finished_now);
             }
             _ = check.tick() => {
                 let finished_now = served.finished.load(Ordering::Relaxed);

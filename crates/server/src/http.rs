@@ -7,26 +7,35 @@
 //! `x-amz-crc32` is of the body as sent, so of the packed bytes when the answer is packed: SDKs check it
 //! before they unpack.
 //!
+//! A body is counted against the memory for requests as it arrives, and one that stops arriving is given up.
+//!
 //! `GET /metrics`, `/healthz` and `/readyz` are ours; `metrics.rs` says what they tell.
 
 use std::str;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
-    ORIGIN, SERVER,
+    ACCESS_CONTROL_REQUEST_METHOD, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, ORIGIN, SERVER,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use larder_model::limits::REQUEST_BODY_BYTES_MAX;
 use larder_model::{ApiError, Clock};
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout};
 
 use crate::admin::{self, Admin};
+use crate::budget::{self, Budget, SMALL_BYTES, Share};
 use crate::encoding::{Encoding, UnpackError};
 use crate::metrics::Metrics;
+use crate::panics::{Caught, caught};
 use crate::pipeline::{Call, Pipeline};
 use crate::request_id::RequestIds;
 
@@ -50,6 +59,18 @@ const NOT_FOUND: &[u8] = b"<UnknownOperationException/>\n";
 /// rather than a broken connection.
 const DISCARDED_BYTES_MAX: u64 = 4 * REQUEST_BODY_BYTES_MAX as u64;
 
+/// How long a body may pause.
+const BODY_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How slow a body may be, once it has had that long.
+const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
+/// What is read of a body before others have their turn.
+const TURN_BYTES: usize = 256 * 1024;
+/// What is set aside at once for a body that says it is larger.
+const GATHERED_AT_FIRST: usize = 1024 * 1024;
+
+/// What a byte of a body usually takes once it is read, itself included. Afterwards it is known.
+const READ_PER_BYTE: usize = 5;
+
 type Answer = Response<Full<Bytes>>;
 
 /// Everything a request needs. One for all connections.
@@ -60,26 +81,36 @@ pub(crate) struct Endpoint {
     admin: Option<Admin>,
     clock: Clock,
     pub(crate) metrics: Metrics,
+    budget: Arc<Budget>,
     request_ids: RequestIds,
 }
 
 impl Endpoint {
-    pub(crate) fn new(pipeline: Pipeline, admin: Option<Admin>, clock: Clock, metrics: Metrics) -> Self {
-        Self { pipeline, admin, clock, metrics, request_ids: RequestIds::new() }
+    pub(crate) fn new(
+        pipeline: Pipeline,
+        admin: Option<Admin>,
+        clock: Clock,
+        metrics: Metrics,
+        budget: Arc<Budget>,
+    ) -> Self {
+        Self { pipeline, admin, clock, metrics, budget, request_ids: RequestIds::new() }
     }
 
-    /// Answers one request. Fails only when the client is gone.
-    pub(crate) async fn respond(&self, request: Request<Incoming>) -> Result<Answer, hyper::Error> {
+    /// Answers one request. Fails only when the client is gone. `working` is one higher while the request is
+    /// carried out, its body being here.
+    pub(crate) async fn respond(
+        &self,
+        request: Request<Incoming>,
+        working: &AtomicUsize,
+    ) -> Result<Answer, hyper::Error> {
         let (head, body) = request.into_parts();
-        let mut answer = match (&head.method, head.uri.path()) {
-            (&Method::POST, "/") => self.operation(&head, body).await?,
-            (&Method::GET, "/") => plain(StatusCode::OK, Bytes::from_static(HEALTHY)),
-            (&Method::GET, "/metrics") => self.metrics(&head.headers),
-            (&Method::GET, "/healthz") => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
-            (&Method::GET, "/readyz") => self.ready(),
-            (&Method::OPTIONS, "/") if head.headers.contains_key(ORIGIN) => preflight(&head.headers),
-            (&Method::POST, admin::CLOCK_PATH) => self.clock_call(&head, body).await?,
-            _ => not_found(),
+        let mut answer = match caught(self.route(&head, body, working)).await {
+            Ok(answer) => answer?,
+            Err(Caught { place, cause }) => {
+                let target = text(&head.headers, &X_AMZ_TARGET);
+                tracing::error!(target, place, cause, "the handler of a request panicked");
+                refused(&ApiError::Internal { cause }, AMZ_JSON, &head.headers)
+            }
         };
         let headers = answer.headers_mut();
         headers.insert(X_AMZN_REQUEST_ID, self.request_ids.next());
@@ -91,20 +122,58 @@ impl Endpoint {
         Ok(answer)
     }
 
-    async fn operation(&self, head: &Parts, body: Incoming) -> Result<Answer, hyper::Error> {
-        let Some(body) = whole(body).await? else { return Ok(too_large()) };
+    async fn route(
+        &self,
+        head: &Parts,
+        body: Incoming,
+        working: &AtomicUsize,
+    ) -> Result<Answer, hyper::Error> {
+        Ok(match (&head.method, head.uri.path()) {
+            (&Method::POST, "/") => self.operation(head, body, working).await?,
+            (&Method::GET, "/") => plain(StatusCode::OK, Bytes::from_static(HEALTHY)),
+            (&Method::GET, "/metrics") => self.metrics(&head.headers),
+            (&Method::GET, "/healthz") => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
+            (&Method::GET, "/readyz") => self.ready(),
+            (&Method::OPTIONS, "/") if head.headers.contains_key(ORIGIN) => preflight(&head.headers),
+            (&Method::POST, admin::CLOCK_PATH) => self.clock_call(head, body).await?,
+            _ => not_found(),
+        })
+    }
+
+    async fn operation(
+        &self,
+        head: &Parts,
+        body: Incoming,
+        working: &AtomicUsize,
+    ) -> Result<Answer, hyper::Error> {
+        let mut share = match self.budget.enter() {
+            Ok(share) => share,
+            Err(budget::Full) => {
+                discard(body).await?;
+                return Ok(throttled(&head.headers));
+            }
+        };
+        let body = match whole(body, &mut share).await? {
+            Gathered::Whole(body) => body,
+            Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
+        };
+        let _working = Working::on(working);
         let Some(content_type) = content_type(&head.headers, body.is_empty()) else { return Ok(not_found()) };
         let body = match unpacked(&head.headers, body) {
             Ok(body) => body,
             Err(Unreadable::TooLarge) => return Ok(too_large()),
             Err(Unreadable::Refused(error)) => return Ok(refused(&error, content_type, &head.headers)),
         };
-        let call = Call { target: text(&head.headers, &X_AMZ_TARGET), host: host(head), body: &body };
+        if body.len() > SMALL_BYTES && share.grow_to(body.len() * READ_PER_BYTE).is_err() {
+            return Ok(throttled(&head.headers));
+        }
+        let target = text(&head.headers, &X_AMZ_TARGET);
+        let call = Call { target, host: host(head), body, share: &mut share };
         Ok(match self.pipeline.handle(call, self.clock.trusted()).await {
-            Ok(body) => json(StatusCode::OK, content_type, body, &head.headers),
+            Ok(body) => held(json(StatusCode::OK, content_type, body, &head.headers), share),
             Err(error) => {
                 if let ApiError::Internal { cause } = &error {
-                    tracing::error!(target = call.target, cause, "a request failed");
+                    tracing::error!(target, cause, "a request failed");
                 }
                 refused(&error, content_type, &head.headers)
             }
@@ -131,7 +200,11 @@ impl Endpoint {
         if head.headers.get(CONTENT_TYPE) != Some(&JSON) {
             return Ok(not_found());
         }
-        let Some(body) = whole(body).await? else { return Ok(too_large()) };
+        let Ok(mut share) = self.budget.enter() else { return Ok(throttled(&head.headers)) };
+        let body = match whole(body, &mut share).await? {
+            Gathered::Whole(body) => body,
+            Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
+        };
         Ok(match admin.move_clock(&body).await {
             Ok(answer) => json(StatusCode::OK, JSON, answer, &head.headers),
             Err(message) => {
@@ -158,30 +231,104 @@ fn content_type(headers: &HeaderMap, body_is_empty: bool) -> Option<HeaderValue>
     }
 }
 
-/// The whole body, or `None` when it is over the limit.
-async fn whole(mut body: Incoming) -> Result<Option<Bytes>, hyper::Error> {
+/// A body, once it has been read or given up.
+enum Gathered {
+    Whole(Bytes),
+    Refused(Refusal),
+}
+
+#[derive(Clone, Copy)]
+enum Refusal {
+    TooLarge,
+    /// Other requests take the memory.
+    NoRoom,
+    TooSlow,
+}
+
+impl Refusal {
+    fn answer(self, asked: &HeaderMap) -> Answer {
+        match self {
+            Self::TooLarge => too_large(),
+            Self::NoRoom => throttled(asked),
+            Self::TooSlow => {
+                let mut answer = plain(StatusCode::REQUEST_TIMEOUT, Bytes::new());
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                answer
+            }
+        }
+    }
+}
+
+async fn whole(mut body: Incoming, share: &mut Share) -> Result<Gathered, hyper::Error> {
     let declared = body.size_hint().lower();
     if declared > DISCARDED_BYTES_MAX {
-        return Ok(None);
+        return Ok(Gathered::Refused(Refusal::TooLarge));
     }
     // Nearly always the body is one frame, and is used where it lies.
-    let Some(first) = next(&mut body).await? else { return Ok(Some(Bytes::new())) };
-    if body.is_end_stream() && first.len() <= REQUEST_BODY_BYTES_MAX {
-        return Ok(Some(first));
+    let Some(first) = next(&mut body).await? else { return Ok(Gathered::Whole(Bytes::new())) };
+    if body.is_end_stream() && first.len() <= SMALL_BYTES {
+        return Ok(Gathered::Whole(first));
     }
-    let declared = usize::try_from(declared).unwrap_or(usize::MAX).min(REQUEST_BODY_BYTES_MAX);
+    let declared = usize::try_from(declared).unwrap_or(usize::MAX).min(GATHERED_AT_FIRST);
     let mut gathered = Vec::with_capacity(declared);
     let mut frame = Some(first);
+    let (start, mut turn) = (Instant::now(), Turn::default());
     while let Some(data) = frame {
-        if data.len() > REQUEST_BODY_BYTES_MAX - gathered.len() {
-            drop(gathered);
+        let length = gathered.len() + data.len();
+        let refusal = if length > REQUEST_BODY_BYTES_MAX {
+            Some(Refusal::TooLarge)
+        } else {
+            share.grow_to(length).err().map(|budget::Full| Refusal::NoRoom)
+        };
+        if let Some(refusal) = refusal {
+            drop((gathered, data));
+            share.set(SMALL_BYTES);
             discard(body).await?;
-            return Ok(None);
+            return Ok(Gathered::Refused(refusal));
         }
         gathered.extend_from_slice(&data);
-        frame = next(&mut body).await?;
+        turn.give_way(data.len()).await;
+        frame = match timeout(BODY_PAUSE_MAX, next(&mut body)).await {
+            Ok(frame) if frame.is_err() || keeps_pace(start.elapsed(), length) => frame?,
+            _ => return Ok(Gathered::Refused(Refusal::TooSlow)),
+        };
     }
-    Ok(Some(gathered.into()))
+    Ok(Gathered::Whole(gathered.into()))
+}
+
+fn keeps_pace(time: Duration, bytes: usize) -> bool {
+    time <= BODY_PAUSE_MAX || bytes as u64 >= BODY_BYTES_PER_SECOND_MIN * time.as_secs()
+}
+
+/// How far the reading of a large body has come since another request was let go first. While its bytes arrive faster
+/// than they are read, nothing else would be.
+#[derive(Default)]
+struct Turn(usize);
+
+impl Turn {
+    async fn give_way(&mut self, bytes: usize) {
+        self.0 += bytes;
+        if self.0 >= TURN_BYTES {
+            self.0 = 0;
+            yield_now().await;
+        }
+    }
+}
+
+/// A request that is carried out while this lives.
+struct Working<'a>(&'a AtomicUsize);
+
+impl<'a> Working<'a> {
+    fn on(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The next bytes of the body. Trailers are passed over.
@@ -194,10 +341,13 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, hyper::Error> {
     Ok(None)
 }
 
+/// Reads on without keeping anything, for as long as that is bearable.
 async fn discard(mut body: Incoming) -> Result<(), hyper::Error> {
-    let mut discarded = 0;
-    while let Some(data) = next(&mut body).await? {
+    let (mut discarded, mut turn) = (0, Turn::default());
+    while let Ok(frame) = timeout(BODY_PAUSE_MAX, next(&mut body)).await {
+        let Some(data) = frame? else { break };
         discarded += data.len() as u64;
+        turn.give_way(data.len()).await;
         if discarded > DISCARDED_BYTES_MAX {
             break;
         }
@@ -237,6 +387,32 @@ fn host(head: &Parts) -> &str {
     match head.uri.authority() {
         Some(authority) => authority.as_str(),
         None => text(&head.headers, &HOST),
+    }
+}
+
+fn throttled(asked: &HeaderMap) -> Answer {
+    refused(&ApiError::Throttled, content_type(asked, true).unwrap_or(AMZ_JSON), asked)
+}
+
+/// The answer, which keeps its share of the memory until it is sent. A small one has been counted long enough.
+fn held(answer: Answer, mut share: Share) -> Answer {
+    let (head, body) = answer.into_parts();
+    let mut bytes = body.into_inner().unwrap_or_default();
+    if bytes.len() > SMALL_BYTES {
+        share.set(bytes.len());
+        bytes = Bytes::from_owner(Held { bytes, _share: share });
+    }
+    Response::from_parts(head, Full::new(bytes))
+}
+
+struct Held {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -295,3 +471,6 @@ fn preflight(asked: &HeaderMap) -> Answer {
     }
     answer
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,10 @@
 //! - A request that was accepted is answered before the server stops, if that takes no longer than
 //!   [`GRACE`].
 //! - What is wrong with a request is answered with a client error. What is wrong with us is answered with
-//!   "Internal server error", and its cause goes to the log alone.
+//!   "Internal server error", and its cause goes to the log alone. That holds for a panic, too, which ends
+//!   neither the connection nor anything else.
+//! - Requests in flight take no more memory than [`Limits`] says; what does not fit is answered with
+//!   `ThrottlingException`, and small requests are the last to be.
 //! - Nobody is authenticated yet, so only loopback is listened on unless [`Config::allow_remote`] says
 //!   otherwise. Signatures are accepted and not looked at.
 //!
@@ -24,12 +27,15 @@
 
 mod admin;
 mod background;
+mod budget;
 mod config;
 mod connections;
 mod encoding;
 mod error;
 mod http;
+mod limits;
 mod metrics;
+mod panics;
 mod pipeline;
 mod request_id;
 mod server;
@@ -38,4 +44,6 @@ pub use config::{Config, StoreConfig};
 pub use connections::GRACE;
 pub use error::Error;
 pub use larder_storage::Durability;
+pub use limits::Limits;
+pub use panics::log_panics_with_their_place;
 pub use server::Server;

@@ -1,18 +1,23 @@
 //! The path of a request, top to bottom.
 
+use hyper::body::Bytes;
 use larder_engine::Engine;
 use larder_engine::metrics::Operation;
 use larder_engine::ops::Request;
 use larder_model::{ApiError, UnixTime};
 
+use crate::budget::{SMALL_BYTES, Share};
+
 /// What the protocol takes from an HTTP request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Call<'a> {
     /// `X-Amz-Target`, empty when absent.
     pub(crate) target: &'a str,
     /// The host and port the client used.
     pub(crate) host: &'a str,
-    pub(crate) body: &'a [u8],
+    pub(crate) body: Bytes,
+    /// What the request has of the memory for requests.
+    pub(crate) share: &'a mut Share,
 }
 
 #[derive(Debug)]
@@ -26,15 +31,49 @@ impl Pipeline {
     }
 
     pub(crate) async fn handle(&self, call: Call<'_>, now: UnixTime) -> Result<Vec<u8>, ApiError> {
-        let request = larder_wire::decode(call.target, call.body).inspect_err(|error| {
-            let name = call.target.split_once('.').map_or("", |(_, name)| name);
+        let Call { target, host, body, share } = call;
+        let refused = |error: &ApiError| {
+            let name = target.split_once('.').map_or("", |(_, name)| name);
             self.engine.count_refused(Operation::named(name), error);
-        })?;
+        };
+        #[cfg(test)]
+        assert_ne!(target, tests::PANIC, "told to");
+        let (request, bytes) = larder_wire::decode_measured(target, &body).inspect_err(refused)?;
+        // From here on the request is its values; a write holds them until it is on disk.
+        drop(body);
+        share.grow_to(bytes).map_err(|_| ApiError::Throttled).inspect_err(refused)?;
+        share.set(bytes.max(SMALL_BYTES));
+        let repeatable = !changes(&request);
         if let Request::DescribeEndpoints = request {
             // A client that asks is to stay with the address it asked.
-            return Ok(larder_wire::encode_endpoints(call.host));
+            return Ok(larder_wire::encode_endpoints(host));
         }
         let response = self.engine.execute(request, now).await?;
-        larder_wire::encode(&response)
+        let answer = larder_wire::encode(&response)?;
+        match share.grow_to(answer.len()) {
+            // What has changed something is answered, or the client would do it again.
+            Err(_) if repeatable => return Err(ApiError::Throttled).inspect_err(refused),
+            _ => share.set(answer.len().max(SMALL_BYTES)),
+        }
+        Ok(answer)
     }
+}
+
+/// Whether the store is another once the request is carried out.
+fn changes(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::GetItem(_)
+            | Request::Query(_)
+            | Request::Scan(_)
+            | Request::BatchGetItem(_)
+            | Request::TransactGetItems(_)
+            | Request::GetRecords(_)
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// In tests, a handler panics when it is asked for this.
+    pub(crate) const PANIC: &str = "Tests.Panic";
 }

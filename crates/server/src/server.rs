@@ -13,10 +13,11 @@ use tokio::task;
 
 use crate::admin::Admin;
 use crate::background::Background;
+use crate::budget::Budget;
 use crate::http::Endpoint;
 use crate::metrics::{Metrics, More, Pulse};
 use crate::pipeline::Pipeline;
-use crate::{Config, Error, StoreConfig, connections};
+use crate::{Config, Error, Limits, StoreConfig, connections};
 
 /// Connections the kernel holds while they wait to be accepted; it may hold fewer.
 const BACKLOG: u32 = 4096;
@@ -84,10 +85,12 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let clock = self.clock;
         let pipeline = Pipeline::new(self.engine.clone());
+        let limits = self.own.as_ref().map_or_else(Limits::default, |config| config.limits);
+        let budget = Budget::new(limits.memory_bytes);
         let Some(config) = self.own else {
-            let metrics = Metrics::new(self.engine, None, self.more_metrics);
-            let endpoint = Arc::new(Endpoint::new(pipeline, None, clock, metrics));
-            connections::serve(self.listener, endpoint, shutdown).await;
+            let metrics = Metrics::new(self.engine, None, None, Arc::clone(&budget), self.more_metrics);
+            let endpoint = Arc::new(Endpoint::new(pipeline, None, clock, metrics, budget));
+            connections::serve(self.listener, endpoint, limits.connections, shutdown).await;
             return Ok(());
         };
         let (ask, asked) = mpsc::channel(16);
@@ -100,14 +103,15 @@ impl Server {
             pulse: Arc::clone(&pulse),
         };
         let background = tokio::spawn(background.run());
-        let admin = match config.store {
-            StoreConfig::Memory => Some(Admin::new(clock.clone(), ask.clone())),
-            StoreConfig::Directory { .. } => None,
+        let (admin, directory) = match config.store {
+            StoreConfig::Memory => (Some(Admin::new(clock.clone(), ask.clone())), None),
+            StoreConfig::Directory { path, .. } => (None, Some(path)),
         };
-        let metrics = Metrics::new(self.engine.clone(), Some(pulse), self.more_metrics);
-        let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock, metrics));
+        let metrics =
+            Metrics::new(self.engine.clone(), directory, Some(pulse), Arc::clone(&budget), self.more_metrics);
+        let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock, metrics, budget));
 
-        connections::serve(self.listener, endpoint, shutdown).await;
+        connections::serve(self.listener, endpoint, limits.connections, shutdown).await;
 
         // The background work ends with the last that could ask for it.
         drop(ask);

@@ -2,17 +2,25 @@
 
 mod client;
 
+use std::convert::Infallible;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use client::Running;
 use flate2::Compression;
 use flate2::read::{GzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
-use hyper::{Method, StatusCode};
-use larder_server::{Config, Durability, StoreConfig};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::client::conn::http2;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use larder_server::{Config, Durability, Limits, StoreConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::{Duration, timeout};
 
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -416,5 +424,103 @@ async fn hundreds_of_connections_at_once_are_all_answered() {
     }
     while let Some(answer) = timeout(LIMIT, clients.join_next()).await.unwrap() {
         assert!(answer.unwrap().unwrap().starts_with("HTTP/1.1 200 OK"));
+    }
+}
+
+/// A server that takes as little memory for requests as one can.
+async fn with_little_memory() -> Running {
+    let mut config = Config::local(StoreConfig::Memory);
+    config.limits.memory_bytes = Limits::MEMORY_BYTES_MIN;
+    Running::start(config).await
+}
+
+fn memory_taken(metrics: &str) -> usize {
+    let line = metrics.lines().find_map(|line| line.strip_prefix("larder_requests_memory_bytes "));
+    line.expect("the metric is there").parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_connection_share_the_memory_and_are_turned_away_as_dynamodb_would() {
+    let server = with_little_memory().await;
+    let mut other = server.connect().await;
+    // A hundred bodies of which the last byte does not come.
+    let streams = unfinished_streams(server.address, 100, 15 << 20).await;
+    let (mut most, mut turned_away) = (0, 0);
+    for _ in 0..50 {
+        let metrics = other.send(Method::GET, "/metrics", &[], "").await;
+        let metrics = String::from_utf8(metrics.body.to_vec()).expect("metrics are text");
+        most = most.max(memory_taken(&metrics));
+        let counted =
+            metrics.lines().find_map(|line| line.strip_prefix("larder_requests_turned_away_total "));
+        turned_away = counted.expect("the metric is there").parse().expect("a number");
+        other.ok("ListTables", json!({})).await;
+        if turned_away > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(most <= Limits::MEMORY_BYTES_MIN, "{most}");
+    assert!(turned_away > 0);
+    drop(streams);
+    // All of it comes back once the client is gone.
+    for _ in 0..100 {
+        let metrics = other.send(Method::GET, "/metrics", &[], "").await;
+        if memory_taken(&String::from_utf8_lossy(&metrics.body)) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the memory does not come back");
+}
+
+/// Opens streams on one connection of HTTP/2, each with a body that lacks its last byte.
+async fn unfinished_streams(address: SocketAddr, count: usize, length: usize) -> JoinSet<()> {
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .expect("the server takes HTTP/2 with prior knowledge");
+    let mut streams = JoinSet::new();
+    streams.spawn(async move {
+        let _ = connection.await;
+    });
+    for _ in 0..count {
+        let mut sender = sender.clone();
+        let request = Request::post(format!("http://{address}/"))
+            .header("x-amz-target", "DynamoDB_20120810.PutItem")
+            .header("content-type", "application/x-amz-json-1.0")
+            .body(Unfinished { left: length - 1, length })
+            .expect("the test's request is well formed");
+        streams.spawn(async move {
+            let _ = sender.send_request(request).await;
+        });
+    }
+    streams
+}
+
+/// A body that promises more than comes.
+struct Unfinished {
+    left: usize,
+    length: usize,
+}
+
+impl Body for Unfinished {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        const SPACES: &[u8] = &[b' '; 16 * 1024];
+        let part = self.left.min(SPACES.len());
+        if part == 0 {
+            return Poll::Pending;
+        }
+        self.left -= part;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&SPACES[..part])))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.length as u64)
     }
 }

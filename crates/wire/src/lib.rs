@@ -50,6 +50,11 @@ const STREAMS_PREFIX: &str = "DynamoDBStreams_20120810.";
 
 /// The request in `body`, for the operation named by `target`, the value of `X-Amz-Target`.
 pub fn decode(target: &str, body: &[u8]) -> Result<Request, ApiError> {
+    decode_measured(target, body).map(|(request, _)| request)
+}
+
+/// The request in `body`, and about how many bytes of memory its values take.
+pub fn decode_measured(target: &str, body: &[u8]) -> Result<(Request, usize), ApiError> {
     let unreadable = || Refusal::Unreadable.into_error(Rules { layer: Layer::Current, single_write: false });
     let text = std::str::from_utf8(body).map_err(|_| unreadable())?;
     let name = target.strip_prefix(PREFIX).unwrap_or_default();
@@ -65,9 +70,11 @@ pub fn decode(target: &str, body: &[u8]) -> Result<Request, ApiError> {
         return Err(ApiError::UnknownOperation(absent(name)));
     };
     let rules = operation.rules();
-    operation
-        .decode(&mut Reader::new(text), rules)
-        .map_err(|refusal| explain(operation, text, rules, refusal))
+    let mut reader = Reader::new(text);
+    match operation.decode(&mut reader, rules) {
+        Ok(request) => Ok((request, reader.charged())),
+        Err(refusal) => Err(explain(operation, text, rules, refusal)),
+    }
 }
 
 /// What to say of an operation that is not here. Most have never been heard of; PartiQL is left out on purpose.

@@ -13,7 +13,7 @@ use std::process;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use larder_server::{Config, Durability, Error, Server, StoreConfig};
+use larder_server::{Config, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
 
@@ -48,6 +48,13 @@ pub(crate) struct Serve {
     /// `openssl rand -hex 32` makes one. The key itself can be in LARDER_KEY instead.
     #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE", conflicts_with = "memory")]
     key_file: Option<PathBuf>,
+    /// Memory for all requests in flight, as in 512M or 2G; what does not fit is answered with ThrottlingException
+    /// [default: a quarter of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = memory_limit)]
+    memory_limit: Option<usize>,
+    /// How many connections are served at once
+    #[arg(long, value_name = "N", default_value_t = Limits::CONNECTIONS, value_parser = connections)]
+    connections: usize,
     /// Listen on an address other machines can reach, although anybody who reaches it may read and write
     #[arg(long)]
     allow_remote: bool,
@@ -62,6 +69,7 @@ enum DurabilityWord {
 impl Serve {
     pub(crate) fn run(self) -> Result<(), String> {
         raise_file_limit();
+        larder_server::log_panics_with_their_place();
         let runtime = runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -89,8 +97,12 @@ impl Serve {
                 key: super::key(self.key_file.as_deref())?,
             }
         };
+        let mut limits = Limits::of_this_machine();
+        limits.memory_bytes = self.memory_limit.unwrap_or(limits.memory_bytes);
+        limits.connections = self.connections;
         let (address, allow_remote, ttl_delay) = (self.dynamodb, self.allow_remote, self.ttl_delay);
-        Ok(Config { address, allow_remote, store, ttl_delay, history_bytes_max: self.history_limit })
+        let history_bytes_max = self.history_limit;
+        Ok(Config { address, allow_remote, store, ttl_delay, limits, history_bytes_max })
     }
 }
 
@@ -114,6 +126,24 @@ fn size(text: &str) -> Result<u64, String> {
     let bytes = power.zip(digits.trim().parse::<u64>().ok());
     let bytes = bytes.and_then(|(power, number)| number.checked_mul(1024u64.pow(power)));
     bytes.ok_or_else(|| "give a whole number of bytes, or of K, M, G or T, such as 500M".to_owned())
+}
+
+fn memory_limit(text: &str) -> Result<usize, String> {
+    let least = Limits::MEMORY_BYTES_MIN;
+    let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);
+    match bytes {
+        bytes if bytes < least => {
+            Err(format!("the largest request alone takes most of {} MiB; give at least {0}M", least >> 20))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("give a number of at least 1".to_owned()),
+        Ok(number) => Ok(number),
+    }
 }
 
 fn announce(address: SocketAddr, store: &StoreConfig) -> io::Result<()> {

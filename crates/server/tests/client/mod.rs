@@ -40,11 +40,7 @@ impl Running {
     }
 
     pub(crate) async fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.address).await.expect("the server listens");
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.expect("HTTP/1 needs nothing");
-        tokio::spawn(connection);
-        Connection { sender: Sender::Http1(sender), address: self.address }
+        Connection::to(self.address).await
     }
 
     pub(crate) async fn connect_http2(&self) -> Connection {
@@ -98,6 +94,14 @@ impl Answer {
 }
 
 impl Connection {
+    pub(crate) async fn to(address: SocketAddr) -> Connection {
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.expect("HTTP/1 needs nothing");
+        tokio::spawn(connection);
+        Connection { sender: Sender::Http1(sender), address }
+    }
+
     pub(crate) async fn send(
         &mut self,
         method: Method,

@@ -63,6 +63,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// What was counted so far.
+    pub(crate) fn charged(&self) -> usize {
+        REQUEST_MEMORY_BYTES_MAX - self.room
+    }
+
     /// Counts a text of `length` bytes, in an allocation of its own.
     #[inline]
     pub(crate) fn charge_text(&mut self, length: usize) -> Read<()> {

@@ -1,0 +1,57 @@
+//! What only a test inside the crate can bring about: a handler that panics.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::pipeline::tests::PANIC;
+use crate::{Config, Server, StoreConfig};
+
+fn request(target: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST / HTTP/1.1\r\nhost: here\r\nx-amz-target: {target}\r\n\
+         content-type: application/x-amz-json-1.0\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// The status and body of one answer, which ends where its length says.
+fn answer(stream: &mut TcpStream) -> (u16, String) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn a_panic_is_an_error_of_ours_and_leaves_the_connection_open() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(Server::bind(Config::local(StoreConfig::Memory))).unwrap();
+    let address = server.address();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = runtime.spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let mut stream = TcpStream::connect(address).unwrap();
+    for _ in 0..3 {
+        stream.write_all(request(PANIC, "{}").as_bytes()).unwrap();
+        let (status, body) = answer(&mut stream);
+        assert_eq!(status, 500);
+        assert!(body.contains("InternalServerError") && !body.contains("told to"), "{body}");
+        stream.write_all(request("DynamoDB_20120810.ListTables", "{}").as_bytes()).unwrap();
+        assert_eq!(answer(&mut stream), (200, r#"{"TableNames":[]}"#.to_owned()));
+    }
+    // Nothing of the memory for requests was lost.
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").unwrap();
+    let (_, metrics) = answer(&mut stream);
+    assert!(metrics.contains("\nlarder_requests_memory_bytes 0\n"), "{metrics}");
+    drop(stream);
+    stop.send(()).unwrap();
+    runtime.block_on(running).unwrap().unwrap();
+}

@@ -1,0 +1,73 @@
+//! How much a server takes on: memory for requests, and connections.
+//!
+//! Without a word from its user it takes a quarter of the memory that is free when it starts, or of what its
+//! container may use.
+
+use std::fs;
+
+use larder_model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_MEMORY_BYTES_MAX};
+
+const MIB: usize = 1024 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory for all requests in flight, their bodies and their answers: at least [`Limits::MEMORY_BYTES_MIN`].
+    pub memory_bytes: usize,
+    pub connections: usize,
+}
+
+impl Limits {
+    /// Less than this, and the largest request there can be would never be let in.
+    pub const MEMORY_BYTES_MIN: usize = 128 * MIB;
+    pub const CONNECTIONS: usize = 4096;
+    /// More is of no use to requests of at most sixteen megabytes.
+    const MEMORY_BYTES_DEFAULT_MAX: usize = 8 * 1024 * MIB;
+
+    /// What suits this machine.
+    pub fn of_this_machine() -> Self {
+        let available = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+        let ours = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+            .into_iter()
+            .find_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
+        Self { memory_bytes: quarter(available, ours), connections: Self::CONNECTIONS }
+    }
+}
+
+const _: () = assert!(
+    Limits::MEMORY_BYTES_MIN / 4 * 3 >= REQUEST_BODY_BYTES_MAX + REQUEST_MEMORY_BYTES_MAX,
+    "large requests have three quarters of the memory"
+);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::of_this_machine()
+    }
+}
+
+/// `MemAvailable`, in bytes.
+fn available(meminfo: &str) -> Option<usize> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
+}
+
+fn quarter(available: Option<usize>, ours: Option<usize>) -> usize {
+    let known = available.into_iter().chain(ours).min().unwrap_or(1024 * MIB);
+    (known / 4).clamp(Limits::MEMORY_BYTES_MIN, Limits::MEMORY_BYTES_DEFAULT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_what_there_is() {
+        let meminfo = "MemTotal:       24673280 kB\nMemFree:  1 kB\nMemAvailable:    4194304 kB\n";
+        assert_eq!(available(meminfo), Some(4096 * MIB));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        assert_eq!(quarter(Some(4096 * MIB), None), 1024 * MIB);
+        assert_eq!(quarter(Some(4096 * MIB), Some(2048 * MIB)), 512 * MIB);
+        assert_eq!(quarter(Some(MIB), None), Limits::MEMORY_BYTES_MIN);
+        assert_eq!(quarter(None, None), 256 * MIB);
+        assert_eq!(quarter(Some(usize::MAX), Some(usize::MAX)), 8192 * MIB);
+    }
+}
