@@ -321,6 +321,11 @@ impl Engine {
         Ok(self.catalog()?.unreadable().collect())
     }
 
+    /// Why nothing can be written, as far as the last attempt showed.
+    pub fn write_fault(&self) -> Option<Error> {
+        self.store.write_fault().map(Error::from)
+    }
+
     /// What the store below has done so far, and how large it is.
     pub fn activity(&self) -> Result<Activity, Error> {
         Ok(self.store.activity()?)

@@ -12,6 +12,8 @@ use hyper::{Method, StatusCode};
 use larder_engine::Engine;
 use larder_model::Clock;
 use larder_server::Server;
+use larder_storage::faulty::{self, FaultyDisk};
+use larder_storage::{Options, Store};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -360,6 +362,40 @@ async fn a_server_on_a_store_of_its_process_ends_its_metrics_with_what_the_proce
     assert!(ask("/readyz").await.starts_with("HTTP/1.0 200"));
     let metrics = ask("/metrics").await;
     assert!(metrics.contains("\nlarder_uptime_seconds ") && metrics.ends_with("\nmore 1\n"), "{metrics}");
+    stop.send(()).unwrap();
+    ended.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_server_whose_writes_fail_is_not_ready_until_one_succeeds() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), Options::default()).unwrap();
+    let engine = Engine::on_store(store).unwrap();
+    let server = Server::share(engine, Clock::system(), ([127, 0, 0, 1], 0).into()).await.unwrap();
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let mut connection = Connection::to(address).await;
+    let ready = async |connection: &mut Connection| {
+        let answer = connection.send(Method::GET, "/readyz", &[], "").await;
+        (answer.status, String::from_utf8(answer.body.to_vec()).unwrap())
+    };
+    connection.ok("CreateTable", table("fruit")).await;
+    let put = json!({"TableName": "fruit", "Item": item("apple", "red", 1)});
+    assert_eq!(ready(&mut connection).await.0, StatusCode::OK);
+
+    disk.fail(faulty::Operation::Change, 0, faulty::Lasting::Forever);
+    let failed = connection.post("PutItem", &[], put.to_string()).await;
+    assert_eq!(failed.status, StatusCode::INTERNAL_SERVER_ERROR);
+    let (status, reason) = ready(&mut connection).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(reason.starts_with("the last write failed: "), "{reason}");
+
+    disk.heal();
+    connection.ok("PutItem", put).await;
+    assert_eq!(ready(&mut connection).await.0, StatusCode::OK);
     stop.send(()).unwrap();
     ended.await.unwrap().unwrap();
 }

@@ -118,6 +118,8 @@ pub(crate) struct Shared {
     commits: AtomicU64,
     checkpoints: AtomicU64,
     checkpoint_nanos: AtomicU64,
+    /// Why the last attempt to write failed, until one succeeds.
+    fault: Mutex<Option<Error>>,
 }
 
 /// What a store has done since it was opened, and how large it is.
@@ -175,7 +177,13 @@ impl Shared {
         })
     }
 
+    /// Why nothing can be written, as far as the last attempt showed.
+    pub(crate) fn write_fault(&self) -> Option<Error> {
+        self.fault.lock().clone()
+    }
+
     fn count(&self, has_changes: bool, checkpoint: Option<Duration>) {
+        *self.fault.lock() = None;
         self.commits.fetch_add(u64::from(has_changes), Ordering::Relaxed);
         if let Some(took) = checkpoint {
             let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -339,6 +347,7 @@ impl Shared {
             (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.overlay))
         };
         drop(overlay);
+        *self.fault.lock() = Some(in_group.clone());
         answer(group, &Err(in_group.clone()));
         answer(waiting, &Err(behind.clone()));
     }
@@ -464,6 +473,7 @@ impl Committer {
             commits: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpoint_nanos: AtomicU64::new(0),
+            fault: Mutex::new(None),
         });
         let unsaved = log.as_ref().is_some_and(|log| !log.is_empty()) && !read_only;
         let checkpoint_at = unsaved.then(Instant::now);

@@ -254,6 +254,11 @@ impl Store {
         self.0.shared.activity()
     }
 
+    /// Why the last attempt to write failed; none once one has succeeded.
+    pub fn write_fault(&self) -> Option<Error> {
+        self.0.shared.write_fault()
+    }
+
     /// Refuses further writes, commits what is queued, and closes the file. Blocks the thread.
     ///
     /// Reads of later snapshots fail; so may those of snapshots still held.
