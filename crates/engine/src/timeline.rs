@@ -23,7 +23,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use larder_model::clock::{Reading, Told};
-use larder_model::{AttributeValue, Item, Number, UnixTime};
+use larder_model::{AttributeValue, Clock, Item, Number, UnixTime};
 use larder_storage::{Batch, Snapshot, Store};
 use parking_lot::Mutex;
 
@@ -32,6 +32,8 @@ use crate::{Engine, Error, item_bytes, key_bytes};
 
 /// How far below the newest change the clock must be to have been set back.
 const TURN_MILLIS: i64 = 60_000;
+/// How far apart two processes must begin for the clock of the first to be taken for right.
+const APART_MILLIS: i64 = 60 * 60 * 1000;
 /// How often the time is noted while there are writes.
 const NOTE_MILLIS: i64 = 60_000;
 /// How long it is remembered what is uncertain: longer than recovery reaches.
@@ -115,6 +117,10 @@ struct Line {
     unsure: Vec<(UnixTime, UnixTime)>,
     /// Since when the clock is doubted.
     doubt: Option<UnixTime>,
+    /// What the clock said when the process began that noted this.
+    started: Option<UnixTime>,
+    /// Since when that process does not rely on the clock.
+    unsettled: Option<UnixTime>,
     /// The log's size is counted.
     counted: bool,
 }
@@ -132,6 +138,8 @@ impl Line {
                 time: record.get("time").and_then(time),
                 unsure: unsure.collect::<Option<_>>()?,
                 doubt: record.get("doubt").and_then(time),
+                started: record.get("started").and_then(time),
+                unsettled: record.get("unsettled").and_then(time),
                 counted: record.get("counted").is_some(),
             })
         };
@@ -142,11 +150,16 @@ impl Line {
         let mut record = Item::new();
         let times = self.unsure.iter().flat_map(|(from, to)| [from.millis().into(), to.millis().into()]);
         record.insert("unsure", AttributeValue::L(times.collect()));
-        if let Some(time) = self.time {
-            record.insert("time", time.millis());
-        }
-        if let Some(doubt) = self.doubt {
-            record.insert("doubt", doubt.millis());
+        let times = [
+            ("time", self.time),
+            ("doubt", self.doubt),
+            ("started", self.started),
+            ("unsettled", self.unsettled),
+        ];
+        for (name, time) in times {
+            if let Some(time) = time {
+                record.insert(name, time.millis());
+            }
         }
         if self.counted {
             record.insert("counted", true);
@@ -190,6 +203,8 @@ pub(crate) struct Timekeeper {
     line: Mutex<Line>,
     /// A doubt that the last process left behind.
     left: AtomicBool,
+    /// What the clock said when this process began.
+    started: Mutex<Option<UnixTime>>,
     /// The store's commits when the time was last noted.
     noted_commits: AtomicU64,
     /// A turn is on its way to disk.
@@ -209,6 +224,7 @@ impl Timekeeper {
         let line = Line::read(snapshot)?;
         Ok(Self {
             left: AtomicBool::new(line.doubt.is_some()),
+            started: Mutex::new(line.started),
             line: Mutex::new(line),
             noted_commits: AtomicU64::new(0),
             turning: AtomicBool::new(false),
@@ -240,6 +256,10 @@ impl Timekeeper {
             ("followed", read(&self.followed)),
         ]
     }
+}
+
+fn is_apart(a: UnixTime, b: UnixTime, millis: i64) -> bool {
+    a.millis().abs_diff(b.millis()) >= millis.unsigned_abs()
 }
 
 /// The first line of a new store: it has no log yet.
@@ -279,17 +299,25 @@ impl Engine {
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        line.unsure.retain(|(_, to)| to.millis().saturating_add(UNSURE_MILLIS) > reading.now.millis());
+        line.unsure.retain(|(_, to)| to.millis().saturating_add(UNSURE_MILLIS) > reading.settled.millis());
 
         let last = self.last_change_millis.load(Ordering::Acquire);
         let turns = reading.now.millis().saturating_add(TURN_MILLIS) < last;
-        let due =
-            line.time.is_none_or(|time| reading.now.millis() >= time.millis().saturating_add(NOTE_MILLIS));
-        let written = || Ok::<_, Error>(self.store.activity()?.commits);
-        if !turns && line == *noted && !(due && written()? != time.noted_commits.load(Ordering::Relaxed)) {
+        let begins = noted.started != *time.started.lock();
+        let noted_long_ago = line.time.is_none_or(|noted| is_apart(noted, reading.now, NOTE_MILLIS));
+        let is_due = || -> Result<bool, Error> {
+            let written = || Ok::<_, Error>(self.store.activity()?.commits);
+            // A clock that is far from where the last process left it is noted at once, and else when there are writes.
+            Ok(line != *noted
+                || begins && reading.unsettled.is_some() && noted_long_ago && line.time.is_some()
+                || (begins || noted_long_ago) && written()? != time.noted_commits.load(Ordering::Relaxed))
+        };
+        if !turns && !is_due()? {
             return Ok(());
         }
         line.time = Some(reading.now);
+        line.started = *time.started.lock();
+        line.unsettled = reading.unsettled;
         if turns {
             self.turn(&mut line, reading.now)?;
         } else {
@@ -298,14 +326,32 @@ impl Engine {
             self.store.write(batch)?;
         }
         *noted = line;
-        time.noted_commits.store(written()?, Ordering::Relaxed);
+        time.noted_commits.store(self.store.activity()?.commits, Ordering::Relaxed);
         Ok(())
     }
 
-    /// The last time that the store knows of: where a clock goes on from.
-    pub fn last_time(&self) -> Option<UnixTime> {
+    /// Lets a clock go on from where the last process was, and takes note of it. Before the first request: nothing is
+    /// forgotten, or done twice, because of what the clock says at the start.
+    pub fn resume_time(&self, clock: &Clock) -> Result<(), Error> {
         let last = self.last_change_millis.load(Ordering::Acquire);
-        (last > i64::MIN).then_some(UnixTime::from_millis(last))
+        let wall = clock.now();
+        *self.time.started.lock() = Some(wall);
+        if last > i64::MIN {
+            let last = UnixTime::from_millis(last);
+            let line = self.time.line.lock().clone();
+            let settled = match (line.unsettled, line.started) {
+                (None, _) => last,
+                // The clock has gone on since the process before: that much of it is true.
+                (Some(since), Some(started))
+                    if wall.millis() >= started.millis().saturating_add(APART_MILLIS) =>
+                {
+                    since.max(started)
+                }
+                (Some(since), _) => since,
+            };
+            clock.resume(last, settled);
+        }
+        self.keep_time(&clock.read())
     }
 
     /// Begins a new stretch: the clock was set back.

@@ -42,9 +42,10 @@ pub struct Reaped {
 }
 
 impl Engine {
-    /// Removes items that expired more than `delay` before `now`, up to a bound.
+    /// Removes items that expired more than `delay` before `now`, as far as that can be relied on, up to a bound.
     pub fn reap(&self, now: UnixTime, delay: Duration) -> Result<Reaped, Error> {
-        let due = now.seconds().saturating_sub(i64::try_from(delay.as_secs()).unwrap_or(i64::MAX));
+        let due =
+            self.settled(now).seconds().saturating_sub(i64::try_from(delay.as_secs()).unwrap_or(i64::MAX));
         // While items are still being copied, nobody else may touch them.
         let tables: Vec<_> =
             self.catalog()?.expiring().filter(|table| !table.is_being_copied()).cloned().collect();

@@ -103,12 +103,12 @@ impl Engine {
         let filled = self.fill();
         let cleared = self.clear();
         // What cannot be undone waits until the time is certain.
-        let now = self.settled(now);
-        let streams = self.forget_streams(now);
-        let trimmed = self.trim_changes(now);
-        let cut = self.count_history().and_then(|()| self.cut_history(now));
-        let forgotten = self.forget_tokens(now);
-        let gone = self.expire_backups(now);
+        let settled = self.settled(now);
+        let streams = self.forget_streams(settled);
+        let trimmed = self.trim_changes(settled);
+        let cut = self.count_history().and_then(|()| self.cut_history(settled));
+        let forgotten = self.forget_tokens(settled);
+        let gone = self.expire_backups(settled);
         let reaped = self.reap(now, ttl_delay)?;
         streams?;
         let more = [doubled?, copied?, filled?, cleared?, trimmed?, cut?, forgotten?, gone?, reaped.more]

@@ -103,10 +103,7 @@ impl Driven {
         self.disk = self.disk.crash(7);
         self.engine = open(&self.disk);
         (self.clock, self.hand) = Clock::simulated(UnixTime::from_millis(self.time.millis() + self.wrong_by));
-        if let Some(last) = self.engine.last_time() {
-            self.clock.resume(last);
-        }
-        self.engine.keep_time(&self.clock.read()).unwrap();
+        self.engine.resume_time(&self.clock).unwrap();
     }
 
     fn put(&self, pk: &str, value: i64) {

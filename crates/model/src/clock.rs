@@ -4,11 +4,12 @@
 //! by. While a process runs, the time of day advances as time passes; where it does not, somebody has set it, or
 //! something is wrong with it, and what a store does with a time that is off cannot be undone: it deletes what has
 //! expired and forgets the past. So a jump is not followed at once. Trusted time goes on as time passes, until the
-//! system's clock has come back, or has stayed where it jumped to for [`PROOF`].
+//! system's clock has come back, or has stayed where it jumped to for [`PROOF`]. What cannot be undone follows a jump
+//! forward as much later ([`Reading::settled`]).
 //!
 //! Nothing is known of the time between two processes. [`Clock::resume`] is told how far the last one came: a clock that
-//! is behind it has jumped. One that is ahead of it is believed, but for [`PROOF`] not relied on:
-//! [`Reading::settled`] goes on from where the last process stopped.
+//! is behind it has jumped. One that is ahead of it is believed, but for [`PROOF`] not relied on: settled time goes on
+//! from where the last process stopped.
 //!
 //! A clock that a test moves with [`Clock::advance`] is believed at once.
 //!
@@ -70,6 +71,8 @@ pub struct Reading {
     pub now: UnixTime,
     /// What can be relied on for what cannot be undone; never after `now`.
     pub settled: UnixTime,
+    /// Since when `now` is more than what can be relied on.
+    pub unsettled: Option<UnixTime>,
     /// What became of the clock since it was last read.
     pub told: Vec<Told>,
 }
@@ -77,7 +80,7 @@ pub struct Reading {
 impl From<UnixTime> for Reading {
     /// A clock that nobody doubts.
     fn from(now: UnixTime) -> Self {
-        Self { now, settled: now, told: Vec::new() }
+        Self { now, settled: now, unsettled: None, told: Vec::new() }
     }
 }
 
@@ -166,6 +169,7 @@ impl Clock {
         let raw = self.raw();
         let now = guard.follow(raw);
         let settled = guard.settled(raw.elapsed);
+        let unsettled = guard.opened.filter(|opened| !opened.settled).map(|opened| opened.after);
         let told = std::mem::take(&mut guard.told);
         drop(guard);
         let moved = |time: UnixTime| self.moved(time.millis());
@@ -176,13 +180,19 @@ impl Clock {
                 Told::Followed { since: moved(since), now: moved(now), by_millis }
             }
         });
-        Reading { now: self.moved(now), settled: self.moved(settled), told: told.collect() }
+        Reading {
+            now: self.moved(now),
+            settled: self.moved(settled),
+            unsettled: unsettled.map(|since| self.moved(since)),
+            told: told.collect(),
+        }
     }
 
-    /// Goes on from what a store was told last, before this process.
-    pub fn resume(&self, last: UnixTime) {
-        let last = last.millis().saturating_sub(self.0.offset_millis.load(Ordering::Relaxed));
-        self.guard().resume(last, self.raw());
+    /// Goes on from what a store was told last, before this process, and from what of that could be relied on.
+    pub fn resume(&self, last: UnixTime, settled: UnixTime) {
+        let offset = self.0.offset_millis.load(Ordering::Relaxed);
+        let unmoved = |time: UnixTime| time.millis().saturating_sub(offset);
+        self.guard().resume(unmoved(last), unmoved(settled.min(last)), self.raw());
     }
 
     /// From now on only [`Clock::advance`] moves it.
@@ -274,10 +284,10 @@ struct Doubt {
     elapsed: i64,
 }
 
-/// The process before this one.
+/// A process that begins after another, or a jump that was followed.
 #[derive(Clone, Copy, Debug)]
 struct Opened {
-    /// Its last time.
+    /// The time before it.
     after: i64,
     elapsed: i64,
     settled: bool,
@@ -312,7 +322,8 @@ impl Guard {
                 }
                 Some(_) | None => {
                     self.doubt = Some(Doubt { by, since: last, elapsed: raw.elapsed });
-                    self.tell(Told::Doubted { since: UnixTime::from_millis(last.time), by_millis: by });
+                    let since = last.time.min(self.wrong_since(by, last.elapsed));
+                    self.tell(Told::Doubted { since: UnixTime::from_millis(since), by_millis: by });
                     expected
                 }
             }
@@ -321,16 +332,21 @@ impl Guard {
         time
     }
 
+    /// A clock that is set back so soon after a start was already wrong then.
+    fn wrong_since(&self, by: i64, elapsed: i64) -> i64 {
+        match self.opened {
+            Some(opened) if by < 0 && elapsed - opened.elapsed < millis(START) => opened.after,
+            Some(_) | None => i64::MAX,
+        }
+    }
+
     fn believe(&mut self, doubt: Doubt, raw: Raw) -> i64 {
         let in_doubt = raw.elapsed - doubt.since.elapsed;
-        let mut since = doubt.since.time.min(raw.wall.saturating_sub(in_doubt));
-        if let Some(opened) = &mut self.opened {
-            // Set back so soon, it was already wrong at the start.
-            if doubt.by < 0 && doubt.since.elapsed - opened.elapsed < millis(START) {
-                since = since.min(opened.after);
-            }
-            opened.settled = true;
-        }
+        let before = doubt.since.time.min(raw.wall.saturating_sub(in_doubt));
+        let since = before.min(self.wrong_since(doubt.by, doubt.since.elapsed));
+        // What was written meanwhile lives as long as it should: certain time takes as long again to follow.
+        let after = doubt.since.time.saturating_add(in_doubt);
+        self.opened = (doubt.by > 0).then_some(Opened { after, elapsed: raw.elapsed, settled: false });
         self.doubt = None;
         self.tell(Told::Followed {
             since: UnixTime::from_millis(since),
@@ -352,10 +368,10 @@ impl Guard {
         }
     }
 
-    fn resume(&mut self, after: i64, raw: Raw) {
-        // A clock that is behind jumped while nobody looked; a few seconds are less than what a restart takes.
-        let behind = raw.wall.saturating_add(millis(SLACK)) < after;
-        let time = if behind { after } else { raw.wall };
+    fn resume(&mut self, last: i64, after: i64, raw: Raw) {
+        // A clock that is behind jumped while nobody looked.
+        let behind = raw.wall.saturating_add(millis(SLACK)) < last;
+        let time = if behind { last } else { raw.wall };
         self.last = Some(Last { time, elapsed: raw.elapsed });
         self.opened = Some(Opened { after, elapsed: raw.elapsed, settled: false });
     }
@@ -470,13 +486,16 @@ mod tests {
                 pass(&hand, 60_000);
             }
             let reading = clock.read();
-            assert_eq!((reading.now, reading.settled), (at(by + proof), at(by + proof)));
+            let settled = if by < 0 { at(by + proof) } else { at(proof) };
+            assert_eq!((reading.now, reading.settled), (at(by + proof), settled));
             let since = if by < 0 { at(by) } else { BEGIN };
             let expected = [
                 Told::Doubted { since: BEGIN, by_millis: by },
                 Told::Followed { since, now: at(by + proof), by_millis: by },
             ];
             assert_eq!(reading.told, expected);
+            pass(&hand, proof);
+            assert_eq!(clock.read(), at(by + 2 * proof).into());
         }
     }
 
@@ -506,7 +525,7 @@ mod tests {
     #[test]
     fn the_time_between_two_processes_is_believed_and_not_relied_on_at_once() {
         let (clock, hand) = Clock::simulated(at(5 * HOUR));
-        clock.resume(BEGIN);
+        clock.resume(BEGIN, BEGIN);
         let reading = clock.read();
         assert_eq!((reading.now, reading.settled), (at(5 * HOUR), BEGIN));
         pass(&hand, 60_000);
@@ -519,11 +538,12 @@ mod tests {
     #[test]
     fn a_process_that_starts_with_a_clock_ahead_makes_uncertain_all_since_the_one_before() {
         let (clock, hand) = Clock::simulated(at(40 * DAY));
-        clock.resume(BEGIN);
+        clock.resume(BEGIN, BEGIN);
         pass(&hand, 3000);
         assert_eq!(clock.read().settled, at(3000));
         hand.set(at(5000));
-        clock.read();
+        let told = clock.read().told;
+        assert!(matches!(told[..], [Told::Doubted { since: BEGIN, .. }]), "{told:?}");
         pass(&hand, millis(PROOF));
         let reading = clock.read();
         let now = at(5000 + millis(PROOF));
@@ -534,7 +554,7 @@ mod tests {
     #[test]
     fn a_process_that_starts_with_a_clock_behind_waits_for_it() {
         let (clock, hand) = Clock::simulated(at(-2 * HOUR));
-        clock.resume(BEGIN);
+        clock.resume(BEGIN, BEGIN);
         assert_eq!(clock.trusted(), BEGIN);
         pass(&hand, 3000);
         hand.set(at(3500));

@@ -49,11 +49,7 @@ impl Server {
         let engine = open(&config.store)?;
         engine.limit_history(config.history_bytes_max.unwrap_or(u64::MAX));
         let clock = Clock::system();
-        if let Some(last) = engine.last_time() {
-            clock.resume(last);
-        }
-        // Before the first request: nothing is forgotten, or done twice, because of what the clock says at the start.
-        if let Err(error) = engine.keep_time(&clock.read()) {
+        if let Err(error) = engine.resume_time(&clock) {
             tracing::error!(%error, "what the clock says cannot be noted");
         }
         Ok(Server { listener, address, engine, clock, own: Some(config), more_metrics: None })

@@ -45,11 +45,7 @@ impl Embedded {
         let time = clock.clone();
         let open = move || {
             let engine = Engine::open(&path, options)?;
-            if let Some(last) = engine.last_time() {
-                time.resume(last);
-            }
-            // Before the first request: nothing is forgotten, or done twice, because of what the clock says at the start.
-            engine.keep_time(&time.read())?;
+            engine.resume_time(&time)?;
             Ok(engine)
         };
         let engine = blocking(open).await.map_err(error)?;
