@@ -11,7 +11,7 @@ use larder_engine::ops::{
 };
 use larder_engine::{Engine, Error};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue, Update};
-use larder_model::{ApiError, AttributeValue, Item, Path, UnixTime};
+use larder_model::{ApiError, Item, Path, UnixTime};
 use larder_storage::Error as StorageError;
 use pollster::block_on;
 

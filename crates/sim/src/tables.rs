@@ -382,7 +382,7 @@ impl Run {
             let written = pollster::block_on(request.ask(&self.engine));
             let trouble = match written {
                 Ok(()) | Err(Error::Api(_)) => match observe(&self.engine) {
-                    Ok(found) => return self.adopt(found, written.is_ok().then_some(request)),
+                    Ok(found) => return self.adopt(found, written.is_ok().then_some(&request)),
                     Err(Trouble::Broken(what)) => return Err(what),
                     Err(Trouble::Disk(what)) => what,
                 },
@@ -396,10 +396,10 @@ impl Run {
     }
 
     /// Learns what became of what was left open.
-    fn adopt(&mut self, found: Tables, also: Option<Request>) -> Result<(), String> {
+    fn adopt(&mut self, found: Tables, also: Option<&Request>) -> Result<(), String> {
         let allowed = self.allowed().into_iter().find(|allowed| {
             let mut allowed = allowed.clone();
-            also.iter().for_each(|request| request.apply(&mut allowed));
+            also.into_iter().for_each(|request| request.apply(&mut allowed));
             allowed == found
         });
         if allowed.is_none() {

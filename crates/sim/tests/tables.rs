@@ -1,7 +1,5 @@
 //! Tables come, change and go while they are written to, and nothing that was answered is lost.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
