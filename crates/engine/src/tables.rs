@@ -119,6 +119,8 @@ impl Engine {
                 .into());
             }
             let description = describe(&table, &counts);
+            // Its items go afterwards.
+            batch.makes_room();
             self.abandon_copy(catalog, batch, &table);
             twice::delete(batch, layout::record(table.name().as_str()));
             for tree in table.trees.iter().map(|tree| tree.id) {

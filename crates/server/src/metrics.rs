@@ -73,6 +73,10 @@ impl Metrics {
             .sample(&[], self.budget.refused());
         text.gauge("larder_store_bytes", "The size of the store's file, or of its memory.")
             .sample(&[], activity.bytes);
+        text.gauge("larder_store_live_bytes", "Bytes of all keys and values in the store.")
+            .sample(&[], activity.live_bytes);
+        text.gauge("larder_store_full", "1 while the disk is full and only deletes are taken.")
+            .sample(&[], u8::from(activity.full));
         text.counter("larder_store_commits_total", "Groups of writes made durable together.")
             .sample(&[], activity.commits);
         text.counter("larder_store_checkpoints_total", "Times the store's tree was written out.")

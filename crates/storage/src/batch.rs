@@ -15,6 +15,7 @@ pub struct Batch {
     pub(crate) changes: Vec<(Arc<[u8]>, Change)>,
     /// Entries whose keys are not known before the batch is submitted: their beginnings, and the values.
     pub(crate) appended: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) makes_room: bool,
     bytes: usize,
 }
 
@@ -58,6 +59,12 @@ impl Batch {
     pub fn append(&mut self, prefix: Vec<u8>, value: Vec<u8>) {
         self.bytes += OVERHEAD + prefix.len() + value.len();
         self.appended.push((prefix, value));
+    }
+
+    /// Says that room comes of it, if not at once: it is taken when the disk is full. One that leaves less than there was is
+    /// taken anyway.
+    pub fn makes_room(&mut self) {
+        self.makes_room = true;
     }
 
     /// Completes the keys of what was appended, from this number on. Returns the next number.

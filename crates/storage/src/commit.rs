@@ -15,7 +15,9 @@ use crate::feed::{Committed, Feed};
 use crate::log::Log;
 use crate::medium::{Lease, Medium};
 use crate::panic::contain_panic;
+use crate::place::Place;
 use crate::position::{Position, random_run};
+use crate::reserve::{self, Room};
 use crate::snapshot::{self, Table};
 use crate::store::{Durability, Options};
 use crate::{Batch, Error, checksum};
@@ -27,7 +29,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -47,10 +49,14 @@ pub(crate) const CLOSED_KEY: &str = "closed";
 const COMMIT_KEY: &str = "commit";
 const RUN_KEY: &str = "run";
 const TIME_KEY: &str = "time";
+/// Bytes of all keys and values.
+const LIVE_KEY: &str = "live";
 
 /// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
 const GROUP_BATCHES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 16 << 20;
+/// Bound on the changes of a transaction when the disk is full, and each takes room before it makes some.
+const GROUP_CHANGES_FULL: usize = 256;
 /// From how many batches on a group is answered by another thread.
 const ANSWERED_ASIDE_MIN: usize = 8;
 /// How long `Durability::Relaxed` may leave a commit unsynced.
@@ -115,6 +121,9 @@ pub(crate) struct Shared {
     arrived: Condvar,
     /// Where committed groups go besides, once somebody asks for them.
     feed: OnceLock<Arc<Feed>>,
+    /// The disk is full: only what makes room is taken.
+    full: AtomicBool,
+    live_bytes: AtomicU64,
     commits: AtomicU64,
     checkpoints: AtomicU64,
     checkpoint_nanos: AtomicU64,
@@ -133,8 +142,12 @@ pub struct Activity {
     pub checkpoint_time: Duration,
     /// The size of its file, or of its memory.
     pub bytes: u64,
+    /// Of all keys and values in it.
+    pub live_bytes: u64,
     /// Pages that were found damaged.
     pub damaged_pages: u64,
+    /// The disk is full: only what makes room is taken.
+    pub full: bool,
 }
 
 #[derive(Default)]
@@ -173,7 +186,9 @@ impl Shared {
             checkpoints: count(&self.checkpoints),
             checkpoint_time: Duration::from_nanos(count(&self.checkpoint_nanos)),
             bytes: self.medium.bytes()?,
+            live_bytes: count(&self.live_bytes),
             damaged_pages: self.medium.damaged_pages(),
+            full: self.is_full(),
         })
     }
 
@@ -189,6 +204,32 @@ impl Shared {
             let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             self.checkpoints.fetch_add(1, Ordering::Relaxed);
             self.checkpoint_nanos.fetch_add(nanos, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
+    /// Whether a batch leaves less than there was. What it appends, which tells of what it takes away, counts for nothing.
+    fn makes_room(&self, batch: &Batch) -> bool {
+        batch.makes_room || {
+            let table = self.table();
+            let before = |key: &[u8]| match self.pending(key) {
+                Some(pending) => pending.map(|value| value.len()),
+                // A damaged one is worth deleting too.
+                None => snapshot::get(&table, key).map_or(Some(0), |found| found.map(|value| value.len())),
+            };
+            let net = batch.changes.iter().map(|(key, change)| {
+                let size = |value: usize| (key.len() + value) as i64;
+                let before = || before(key).map_or(0, size);
+                match change {
+                    Change::Put(value) => size(value.len()) - before(),
+                    Change::Delete => -before(),
+                    Change::Add(_) => 0,
+                }
+            });
+            net.sum::<i64>() < 0
         }
     }
 
@@ -235,6 +276,9 @@ impl Shared {
             let table = self.table();
             batch.changes.iter().try_for_each(|(key, _)| readable(&table, key))?;
         }
+        if self.is_full() && !batch.is_empty() && !self.makes_room(&batch) {
+            return Err(Error::Full);
+        }
         let (answer, ticket) = oneshot::channel();
         {
             let queue = &mut *self.queue.lock();
@@ -279,7 +323,7 @@ impl Shared {
         let mut queue = self.queue.lock();
         loop {
             if !queue.waiting.is_empty() {
-                return Work::Commit(take_group(&mut queue.waiting));
+                return Work::Commit(take_group(&mut queue.waiting, self.is_full()));
             }
             if queue.closed {
                 return Work::Close;
@@ -391,14 +435,16 @@ enum Work {
     Close,
 }
 
-fn take_group(waiting: &mut VecDeque<Waiting>) -> Vec<Waiting> {
-    let mut bytes = 0;
+fn take_group(waiting: &mut VecDeque<Waiting>, full: bool) -> Vec<Waiting> {
+    let (mut bytes, mut changes) = (0, 0);
+    let changes_max = if full { GROUP_CHANGES_FULL } else { usize::MAX };
     let count = waiting
         .iter()
         .take(GROUP_BATCHES_MAX)
         .take_while(|waiting| {
-            let fits = bytes < GROUP_BYTES_MAX;
+            let fits = bytes < GROUP_BYTES_MAX && changes < changes_max;
             bytes += waiting.batch.bytes();
+            changes += waiting.batch.changes.len();
             fits
         })
         .count();
@@ -420,6 +466,12 @@ pub(crate) struct Committer {
     position: Position,
     /// The changes of the group that is being committed.
     committing: Vec<Changed>,
+    /// What is around the file, and what is known of its room; absent in memory.
+    room: Option<(Box<dyn Place>, Room)>,
+    /// Of all keys and values.
+    live: i64,
+    /// What the changes that only the log holds may take in the tree.
+    debt: u64,
     /// Started with the first group that is worth it.
     answering: Option<mpsc::Sender<Vec<Waiting>>>,
     /// Set while a commit is not synced.
@@ -438,26 +490,26 @@ impl Committer {
     pub(crate) fn open(
         medium: Arc<Medium>,
         mut log: Option<Log>,
+        place: Option<Box<dyn Place>>,
         options: Options,
         read_only: bool,
     ) -> Result<Self, Error> {
         let lease = medium.lease();
-        let (database, table) = contain_panic(|| {
-            let mut position = Position::default();
+        let (database, table, replayed) = contain_panic(|| {
             let database = open_database(lease, options)?;
             prepare(&database, log.as_ref())?;
+            let begun = Begun::read(&database)?;
+            let mut replayed = Replayed { live: begun.live, ..Replayed::default() };
             if let Some(log) = &mut log {
-                let begun = Begun::read(&database)?;
-                position = begun.position;
                 if begun.closed {
                     log.begin_known(begun.epoch);
                 } else {
                     log.find(begun.epoch)?;
-                    position = replay(&database, log)?.unwrap_or(position);
+                    replayed = replay(&database, log, begun.live)?;
                 }
             }
-            let table = open_table(&database, position)?;
-            Ok((database, table))
+            let table = open_table(&database, replayed.position.unwrap_or(begun.position))?;
+            Ok((database, table, replayed))
         })?;
         let next_entry = snapshot::next_number(&table)?;
         let position = table.position;
@@ -470,6 +522,8 @@ impl Committer {
             read_only,
             arrived: Condvar::new(),
             feed: OnceLock::new(),
+            full: AtomicBool::new(false),
+            live_bytes: AtomicU64::new(replayed.live.max(0) as u64),
             commits: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpoint_nanos: AtomicU64::new(0),
@@ -486,6 +540,12 @@ impl Committer {
             run: random_run()?,
             position,
             committing: Vec::new(),
+            room: place.filter(|_| !read_only).map(|place| {
+                let room = Room::new(&*place);
+                (place, room)
+            }),
+            live: replayed.live,
+            debt: replayed.debt,
             answering: None,
             sync_at: None,
             mark_at: None,
@@ -505,8 +565,8 @@ impl Committer {
             if self.sync_at.is_some_and(|at| at <= Instant::now()) {
                 self.sync();
             }
-            let tick_at = [self.sync_at.or(self.checkpoint_at), self.mark_at].into_iter().flatten().min();
-            match self.shared.next(tick_at) {
+            let ticks = [self.sync_at.or(self.checkpoint_at), self.mark_at, self.look_at()];
+            match self.shared.next(ticks.into_iter().flatten().min()) {
                 Work::Commit(group) => self.commit(group),
                 Work::Tick if self.mark_at.is_some_and(|at| at <= Instant::now()) => {
                     self.mark_at = None;
@@ -514,7 +574,10 @@ impl Committer {
                         log.mark();
                     }
                 }
-                Work::Tick if self.sync_at.is_some() => self.sync(),
+                Work::Tick if self.sync_at.is_some_and(|at| at <= Instant::now()) => self.sync(),
+                Work::Tick if self.look_at().is_some_and(|at| at <= Instant::now()) => {
+                    self.look_for_room();
+                }
                 Work::Tick => {
                     // The log holds every write, so none is lost.
                     if !self.checkpoint_or_reopen() {
@@ -536,6 +599,7 @@ impl Committer {
             return;
         }
         if let Err(cause) = self.revive() {
+            self.notice(&cause);
             let failed = Error::Failed { cause: Box::new(cause) };
             self.shared.lose(group, &failed, &failed);
             return;
@@ -589,17 +653,20 @@ impl Committer {
     /// the next open need not look for the log's records.
     fn try_commit(&mut self, changes: &[Changed], stage: &mut Stage, closing: bool) -> Result<(), Error> {
         let position = if changes.is_empty() { self.position } else { self.next_position() };
+        let debt = self.debt + reserve::estimate(changes);
+        let to_log = !changes.is_empty() && self.may_owe(debt);
+        let live = self.live;
         let Some(database) = &self.database else { return Err(Error::Closed) };
         let (log, durability) = (&mut self.log, self.options.durability);
         let begun = Instant::now();
-        let (logged, table) = contain_panic(|| {
+        let (logged, table, live) = contain_panic(|| {
             let mut transaction = database.begin_write()?;
-            apply(&transaction, changes)?;
+            let live = live + apply(&transaction, changes)?;
             if let Some(log) = log {
                 log.record(position, changes);
             }
             let logged = match log {
-                Some(log) if !changes.is_empty() && log.has_room() => {
+                Some(log) if to_log && log.has_room() => {
                     *stage = Stage::Logging;
                     log.append()?;
                     if durability == Durability::Immediate {
@@ -615,6 +682,7 @@ impl Committer {
                     format.insert(COMMIT_KEY, position.commit)?;
                     format.insert(RUN_KEY, position.run)?;
                     format.insert(TIME_KEY, position.time_ms)?;
+                    format.insert(LIVE_KEY, live.max(0) as u64)?;
                     drop(format);
                     // Saves redb's map of free space, so that an open after a crash need not rebuild it.
                     transaction.set_quick_repair(true);
@@ -624,7 +692,7 @@ impl Committer {
             };
             *stage = if logged { Stage::Logged } else { Stage::Committing };
             transaction.commit()?;
-            Ok((logged, open_table(database, position)?))
+            Ok((logged, open_table(database, position)?, live))
         })
         .inspect_err(|_| {
             // A failed sync may have taken records along that wait for one.
@@ -635,6 +703,8 @@ impl Committer {
         self.written = true;
         self.position = position;
         self.shared.table.store(Arc::new(table));
+        self.set_live(live);
+        self.debt = if logged { debt } else { 0 };
         self.shared.count(!changes.is_empty(), (!logged).then(|| begun.elapsed()));
         if logged {
             let now = Instant::now();
@@ -647,8 +717,41 @@ impl Committer {
             if let Some(log) = &mut self.log {
                 log.begin(log.epoch() + 1);
             }
+            if let Some((place, room)) = self.room.as_mut().filter(|_| !closing) {
+                room.reserve(&**place);
+            }
         }
         Ok(())
+    }
+
+    fn set_live(&mut self, live: i64) {
+        self.live = live;
+        self.shared.live_bytes.store(live.max(0) as u64, Ordering::Relaxed);
+    }
+
+    fn may_owe(&self, debt: u64) -> bool {
+        self.room.as_ref().is_none_or(|(place, room)| room.may_owe(&**place, debt))
+    }
+
+    /// If the cause is a full disk, only what makes room is taken from now on.
+    fn notice(&mut self, cause: &Error) {
+        if let Some((place, room)) = self.room.as_mut().filter(|_| cause.is_full_disk()) {
+            room.run_out(&**place, self.live);
+            self.shared.full.store(true, Ordering::Release);
+        }
+    }
+
+    fn look_at(&self) -> Option<Instant> {
+        self.room.as_ref().and_then(|(_, room)| room.look_at())
+    }
+
+    /// Takes all writes again if there is room for them.
+    fn look_for_room(&mut self) {
+        if let Some((place, room)) = &mut self.room
+            && room.look(&**place, self.live)
+        {
+            self.shared.full.store(false, Ordering::Release);
+        }
     }
 
     fn next_position(&self) -> Position {
@@ -676,15 +779,19 @@ impl Committer {
 
     /// Whether the tree was written out. If not, the store is readable again where that is possible.
     fn checkpoint_or_reopen(&mut self) -> bool {
-        let written = self.checkpoint().is_ok();
-        written || {
-            let _ = self.reopen();
-            false
+        match self.checkpoint() {
+            Ok(()) => true,
+            Err(cause) => {
+                self.notice(&cause);
+                let _ = self.reopen();
+                false
+            }
         }
     }
 
     fn recover(&mut self, group: Vec<Waiting>, stage: Stage, cause: Error) {
         (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
+        self.notice(&cause);
         let begun = self.log.as_ref().map(Log::epoch);
         // Before anybody reads on: a record that is found after a crash would bring back what was refused.
         let log_voided = match (stage, &mut self.log) {
@@ -757,27 +864,31 @@ impl Committer {
     fn reopen_on(&mut self, lease: std::io::Result<Lease>) -> Result<(), Error> {
         // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
         let _ = self.shut();
-        let log = &mut self.log;
-        let (database, table) = contain_panic(|| {
+        let (log, live) = (&mut self.log, self.live);
+        let (database, table, replayed) = contain_panic(|| {
             let database = open_database(lease?, self.options)?;
+            let begun = Begun::read(&database)?;
             let mut position = self.position;
+            let mut replayed = Replayed { live, ..Replayed::default() };
             if let Some(log) = log {
-                let Begun { epoch, position: begun, .. } = Begun::read(&database)?;
-                match epoch.cmp(&log.epoch()) {
+                match begun.epoch.cmp(&log.epoch()) {
                     cmp::Ordering::Equal => {}
-                    cmp::Ordering::Greater => log.begin(epoch),
+                    cmp::Ordering::Greater => log.begin(begun.epoch),
                     // The checkpoint was seen, and is not there after all.
-                    cmp::Ordering::Less => log.find(epoch)?,
+                    cmp::Ordering::Less => log.find(begun.epoch)?,
                 }
-                position = replay(&database, log)?.unwrap_or(begun);
+                replayed = replay(&database, log, begun.live)?;
+                position = replayed.position.unwrap_or(begun.position);
             }
             let table = open_table(&database, position)?;
-            Ok((database, table))
+            Ok((database, table, replayed))
         })?;
         if table.position.commit < self.position.commit {
             // What is committed from here on is not what had these numbers before.
             self.run = self.run.wrapping_add(1);
         }
+        self.set_live(replayed.live);
+        self.debt = replayed.debt;
         self.position = table.position;
         self.shared.publish_found(table);
         self.database = Some(database);
@@ -864,40 +975,61 @@ enum Stage {
     Committing,
 }
 
-/// Makes the changes in the tree.
-fn apply(transaction: &WriteTransaction, changes: &[Changed]) -> Result<(), Error> {
+/// Makes the changes in the tree. Returns by how much more is in it then.
+pub(crate) fn apply(transaction: &WriteTransaction, changes: &[Changed]) -> Result<i64, Error> {
     if changes.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let mut table = transaction.open_table(DATA)?;
+    let mut grown = 0;
     for (key, value) in changes {
-        match value {
-            Some(value) => drop(table.insert(&**key, value.as_slice())?),
-            None => drop(table.remove(&**key)?),
-        }
+        grown += set(&mut table, key, value.as_ref().map(|value| value.as_slice()))?;
     }
-    Ok(())
+    Ok(grown)
 }
 
-/// Brings the tree, in memory, to where the log ends. Returns what position that is, if the log says.
-fn replay(database: &Database, log: &Log) -> Result<Option<Position>, Error> {
+/// Makes one change. Returns by how much more is in the tree then.
+pub(crate) fn set(
+    table: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<i64, Error> {
+    let before = match value {
+        Some(value) => table.insert(key, value)?,
+        None => table.remove(key)?,
+    };
+    let size = |value: &[u8]| (key.len() + value.len()) as i64;
+    let before = before.map_or(0, |before| size(before.value()));
+    Ok(value.map_or(0, size) - before)
+}
+
+/// What the log added to the tree in memory.
+#[derive(Default)]
+struct Replayed {
+    /// Of the last record, if there is one.
+    position: Option<Position>,
+    live: i64,
+    debt: u64,
+}
+
+/// Brings the tree, in memory, to where the log ends; `live` is what the tree holds without it.
+fn replay(database: &Database, log: &Log, live: i64) -> Result<Replayed, Error> {
+    let mut replayed = Replayed { live, ..Replayed::default() };
     if log.is_empty() {
-        return Ok(None);
+        return Ok(replayed);
     }
     let mut transaction = database.begin_write()?;
     transaction.set_durability(redb::Durability::None)?;
-    let position = {
+    {
         let mut table = transaction.open_table(DATA)?;
-        log.replay(|key, value| {
-            match value {
-                Some(value) => drop(table.insert(key, value)?),
-                None => drop(table.remove(key)?),
-            }
+        replayed.position = log.replay(|key, value| {
+            replayed.live += set(&mut table, key, value)?;
+            replayed.debt += reserve::estimate_one(key, value);
             Ok(())
-        })?
-    };
+        })?;
+    }
     transaction.commit()?;
-    Ok(position)
+    Ok(replayed)
 }
 
 fn counter_entry(key: &[u8], counters: [i64; 2]) -> Vec<u8> {
@@ -958,6 +1090,8 @@ struct Begun {
     /// There are none.
     closed: bool,
     position: Position,
+    /// Bytes of all keys and values.
+    live: i64,
 }
 
 impl Begun {
@@ -967,6 +1101,7 @@ impl Begun {
         Ok(Self {
             epoch: number(EPOCH_KEY)?.unwrap_or(EPOCH_FIRST),
             closed: number(CLOSED_KEY)?.is_some_and(|closed| closed == 1),
+            live: number(LIVE_KEY)?.unwrap_or_default() as i64,
             position: Position {
                 commit: number(COMMIT_KEY)?.unwrap_or_default(),
                 run: number(RUN_KEY)?.unwrap_or_default(),

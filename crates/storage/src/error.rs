@@ -61,6 +61,9 @@ pub enum Error {
     Lost,
     #[error("{queued_bytes} bytes of writes are waiting for the disk: retry in a moment")]
     Busy { queued_bytes: usize },
+    /// Nothing was written. What makes room is.
+    #[error("the disk is full: delete something, or make room on it; until then only deletes are taken")]
+    Full,
     #[error("a batch of {bytes} bytes is over the limit of {limit}")]
     TooLarge { bytes: usize, limit: usize },
     #[error("the store was opened for reading only")]
@@ -78,6 +81,17 @@ impl Error {
                 Self::Foreign { path: path.to_owned(), cause }
             }
             other => other,
+        }
+    }
+
+    /// Whether there was no room on the disk.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        match self {
+            Self::Io { kind, .. } => {
+                matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::Failed { cause } | Self::Unknown { cause } => cause.is_full_disk(),
+            _ => false,
         }
     }
 

@@ -17,6 +17,10 @@
 //! # Ok::<(), larder_storage::Error>(())
 //! ```
 
+mod place;
+
+pub use place::FaultyPlace;
+
 use crate::Disk;
 use parking_lot::Mutex;
 use std::io;

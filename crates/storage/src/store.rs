@@ -5,6 +5,7 @@ use crate::commit::{Activity, Committer, Generation, Shared, Ticket};
 use crate::early;
 use crate::file::{self, FILE_NAME, Parts, Use};
 use crate::medium::{Base, Medium, Section};
+use crate::place::{self, Place};
 use crate::snapshot::{self, Bytes, Snapshot};
 use crate::{Batch, Disk, Error, Feed, Key};
 use arc_swap::Guard;
@@ -80,7 +81,8 @@ impl Store {
                     created => return created.map_err(|error| error.at(&path)),
                 }
             }
-            match Self::on(file(&path, Use::Open)?, options, Use::Open) {
+            let place = place::directory(dir);
+            match Self::on(file(&path, Use::Open)?, Some(place), options, Use::Open) {
                 Err(Error::Early { .. }) => Self::renew(dir, options).map_err(|error| error.at(&path))?,
                 opened => return opened.map_err(|error| error.at(&path)),
             }
@@ -95,7 +97,7 @@ impl Store {
         if !path.try_exists()? {
             return Err(Error::Missing { path: dir.to_owned() });
         }
-        Self::on(file(&path, Use::Read)?, options, Use::Read).map_err(|error| error.at(&path))
+        Self::on(file(&path, Use::Read)?, None, options, Use::Read).map_err(|error| error.at(&path))
     }
 
     /// Makes a store under another name, and gives it its own when it is whole.
@@ -106,7 +108,8 @@ impl Store {
             sync_entry(parent)?;
         }
         let (path, unfinished) = (dir.join(FILE_NAME), dir.join(UNFINISHED_NAME));
-        let store = Self::on(file(&unfinished, Use::Create)?, options, Use::Create)
+        let place = place::directory(dir);
+        let store = Self::on(file(&unfinished, Use::Create)?, Some(place), options, Use::Create)
             .map_err(|error| error.at(&unfinished))?;
         // Unlike a rename, a link replaces nothing that came meanwhile.
         match fs::hard_link(&unfinished, &path) {
@@ -132,7 +135,7 @@ impl Store {
             if unfinished.try_exists()? {
                 fs::remove_file(&unfinished)?;
             }
-            let store = Self::on(file(&unfinished, Use::Create)?, options, Use::Create)?;
+            let store = Self::on(file(&unfinished, Use::Create)?, None, options, Use::Create)?;
             early::copy(Arc::clone(&early), options.key, &store)?;
             store.close()?;
             fs::rename(&unfinished, &path)?;
@@ -148,34 +151,49 @@ impl Store {
     /// A store that is gone when it closes.
     pub fn memory(options: Options) -> Result<Store, Error> {
         let tree = Base::Plain(Section::from(Arc::new(InMemoryBackend::new()), 0));
-        Self::on_parts(Parts { log: None, tree, is_new: false }, options, Use::Create)
+        Self::on_parts(Parts { log: None, tree, is_new: false }, None, options, Use::Create)
     }
 
     /// A store on any disk; a blank one becomes a new store.
     pub fn on_disk(disk: impl Disk, options: Options) -> Result<Store, Error> {
-        Self::on(disk, options, Use::Create)
+        Self::on(disk, None, options, Use::Create)
+    }
+
+    /// The same, in surroundings that a directory has.
+    pub fn on_place(disk: impl Disk, place: impl Place, options: Options) -> Result<Store, Error> {
+        Self::on(disk, Some(Box::new(place)), options, Use::Create)
     }
 
     /// A store on any disk, which is left as it is. Writes are refused.
     pub fn on_disk_read_only(disk: impl Disk, options: Options) -> Result<Store, Error> {
-        Self::on(disk, options, Use::Read)
+        Self::on(disk, None, options, Use::Read)
     }
 
-    fn on(disk: impl Disk, options: Options, purpose: Use) -> Result<Store, Error> {
+    fn on(
+        disk: impl Disk,
+        place: Option<Box<dyn Place>>,
+        options: Options,
+        purpose: Use,
+    ) -> Result<Store, Error> {
         let disk: Arc<dyn Disk> = Arc::new(disk);
         let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key, purpose)?;
         let is_new = parts.is_new;
-        let store = Self::on_parts(parts, options, purpose)?;
+        let store = Self::on_parts(parts, place, options, purpose)?;
         if is_new {
             file::finish(&*disk)?;
         }
         Ok(store)
     }
 
-    fn on_parts(parts: Parts, options: Options, purpose: Use) -> Result<Store, Error> {
+    fn on_parts(
+        parts: Parts,
+        place: Option<Box<dyn Place>>,
+        options: Options,
+        purpose: Use,
+    ) -> Result<Store, Error> {
         let read_only = purpose == Use::Read;
         let medium = if read_only { Medium::read_only(parts.tree)? } else { Medium::new(parts.tree) };
-        let committer = Committer::open(medium, parts.log, options, read_only)?;
+        let committer = Committer::open(medium, parts.log, place, options, read_only)?;
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;
