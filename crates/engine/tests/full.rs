@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const MIB: u64 = 1 << 20;
 
 fn database(bytes: u64) -> (FaultyPlace, Engine) {
-    let pace = Pace { reserve_after: Duration::ZERO, look_pause: Duration::from_millis(10) };
+    let pace =
+        Pace { reserve_after: Duration::ZERO, look_pause: Duration::from_millis(10), ..Pace::default() };
     let place = FaultyPlace::new(pace);
     place.limit(bytes);
     let options = Options { log_bytes: MIB, cache_bytes: 8 << 20, ..Options::default() };

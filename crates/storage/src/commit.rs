@@ -11,6 +11,7 @@
 //! other. Who reads from then on, and who opens the store next, sees the same.
 
 use crate::batch::{Change, Changed, Pending, counter_value, counters};
+use crate::compact::{self, Copied, Copying, Retired};
 use crate::feed::{Committed, Feed};
 use crate::log::Log;
 use crate::medium::{Lease, Medium};
@@ -112,7 +113,6 @@ impl Wake for Unpark {
 /// What handles and the commit thread share.
 pub(crate) struct Shared {
     table: ArcSwap<Table>,
-    medium: Arc<Medium>,
     /// Bound on what may wait in memory.
     queue_bytes: usize,
     generation: AtomicU64,
@@ -185,9 +185,9 @@ impl Shared {
             commits: count(&self.commits),
             checkpoints: count(&self.checkpoints),
             checkpoint_time: Duration::from_nanos(count(&self.checkpoint_nanos)),
-            bytes: self.medium.bytes()?,
+            bytes: self.table.load().medium.bytes()?,
             live_bytes: count(&self.live_bytes),
-            damaged_pages: self.medium.damaged_pages(),
+            damaged_pages: self.table.load().medium.damaged_pages(),
             full: self.is_full(),
         })
     }
@@ -239,11 +239,12 @@ impl Shared {
 
     /// The last commit.
     pub(crate) fn table(&self) -> Guard<Arc<Table>> {
-        if self.read_failed() {
+        let table = self.table.load();
+        if table.medium.read_failed() {
             self.queue.lock().reopen = true;
             self.arrived.notify_one();
         }
-        self.table.load()
+        table
     }
 
     /// Hands out every group that is committed from now on. False if they go elsewhere already.
@@ -252,12 +253,12 @@ impl Shared {
     }
 
     fn read_failed(&self) -> bool {
-        self.medium.read_failed()
+        self.table.load().medium.read_failed()
     }
 
     /// What can be read may be in memory only.
     pub(crate) fn unsettled(&self) -> bool {
-        self.medium.is_holding()
+        self.table.load().medium.is_holding()
     }
 
     pub(crate) fn pending(&self, key: &[u8]) -> Option<Pending> {
@@ -271,7 +272,7 @@ impl Shared {
         if batch.bytes() > self.queue_bytes {
             return Err(Error::TooLarge { bytes: batch.bytes(), limit: self.queue_bytes });
         }
-        if self.medium.damaged_pages() > 0 {
+        if self.table.load().medium.damaged_pages() > 0 {
             // Not in the commit thread, where it would fail whoever shares the group.
             let table = self.table();
             batch.changes.iter().try_for_each(|(key, _)| readable(&table, key))?;
@@ -468,6 +469,17 @@ pub(crate) struct Committer {
     committing: Vec<Changed>,
     /// What is around the file, and what is known of its room; absent in memory.
     room: Option<(Box<dyn Place>, Room)>,
+    /// A copy that is to take the place of the file.
+    copying: Option<Copying>,
+    /// When a copy may be begun, if it is worth its while.
+    copy_from: Instant,
+    /// Set while one is, and is not begun.
+    begin_copy_at: Option<Instant>,
+    /// The file's name may be that of the file before it, if the power fails.
+    renamed: bool,
+    /// Files that have lost their names, and when to see whether somebody still reads them.
+    retired: Vec<Retired>,
+    retire_at: Option<Instant>,
     /// Of all keys and values.
     live: i64,
     /// What the changes that only the log holds may take in the tree.
@@ -508,14 +520,13 @@ impl Committer {
                     replayed = replay(&database, log, begun.live)?;
                 }
             }
-            let table = open_table(&database, replayed.position.unwrap_or(begun.position))?;
+            let table = open_table(&database, &medium, replayed.position.unwrap_or(begun.position))?;
             Ok((database, table, replayed))
         })?;
         let next_entry = snapshot::next_number(&table)?;
         let position = table.position;
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
-            medium: Arc::clone(&medium),
             queue_bytes: options.queue_bytes,
             generation: AtomicU64::new(0),
             queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
@@ -529,6 +540,10 @@ impl Committer {
             checkpoint_nanos: AtomicU64::new(0),
             fault: Mutex::new(None),
         });
+        if let Some(place) = place.as_ref().filter(|_| !read_only) {
+            // One that a crash left.
+            place.discard();
+        }
         let unsaved = log.as_ref().is_some_and(|log| !log.is_empty()) && !read_only;
         let checkpoint_at = unsaved.then(Instant::now);
         Ok(Self {
@@ -544,6 +559,12 @@ impl Committer {
                 let room = Room::new(&*place);
                 (place, room)
             }),
+            copying: None,
+            copy_from: Instant::now(),
+            begin_copy_at: None,
+            renamed: false,
+            retired: Vec::new(),
+            retire_at: None,
             live: replayed.live,
             debt: replayed.debt,
             answering: None,
@@ -565,28 +586,47 @@ impl Committer {
             if self.sync_at.is_some_and(|at| at <= Instant::now()) {
                 self.sync();
             }
-            let ticks = [self.sync_at.or(self.checkpoint_at), self.mark_at, self.look_at()];
+            self.copy_on();
+            let ticks = [
+                self.sync_at.or(self.checkpoint_at),
+                self.mark_at,
+                self.look_at(),
+                self.copying.as_ref().map(|copying| copying.step_at),
+                self.retire_at,
+                self.begin_copy_at,
+            ];
             match self.shared.next(ticks.into_iter().flatten().min()) {
                 Work::Commit(group) => self.commit(group),
-                Work::Tick if self.mark_at.is_some_and(|at| at <= Instant::now()) => {
-                    self.mark_at = None;
-                    if let Some(log) = &mut self.log {
-                        log.mark();
-                    }
-                }
-                Work::Tick if self.sync_at.is_some_and(|at| at <= Instant::now()) => self.sync(),
-                Work::Tick if self.look_at().is_some_and(|at| at <= Instant::now()) => {
-                    self.look_for_room();
-                }
-                Work::Tick => {
-                    // The log holds every write, so none is lost.
-                    if !self.checkpoint_or_reopen() {
-                        // If this fails, the next commit tries again.
-                        let _ = self.restore();
-                    }
-                }
+                Work::Tick => self.tick(),
                 Work::Reopen => self.reread(),
                 Work::Close => return self.close(),
+            }
+        }
+    }
+
+    /// Does what it is time for when nobody writes.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(self.mark_at) {
+            self.mark_at = None;
+            if let Some(log) = &mut self.log {
+                log.mark();
+            }
+        } else if due(self.sync_at) {
+            self.sync();
+        } else if due(self.look_at()) {
+            self.look_for_room();
+        } else if due(self.begin_copy_at) {
+            self.begin_copy();
+        } else if due(self.retire_at) {
+            self.retired.retain_mut(Retired::is_read);
+            self.retire_at = self.retire_at();
+        } else if self.sync_at.is_none() && due(self.checkpoint_at) {
+            // The log holds every write, so none is lost.
+            if !self.checkpoint_or_reopen() {
+                // If this fails, the next commit tries again.
+                let _ = self.restore();
             }
         }
     }
@@ -657,7 +697,7 @@ impl Committer {
         let to_log = !changes.is_empty() && self.may_owe(debt);
         let live = self.live;
         let Some(database) = &self.database else { return Err(Error::Closed) };
-        let (log, durability) = (&mut self.log, self.options.durability);
+        let (log, medium, durability) = (&mut self.log, &self.medium, self.options.durability);
         let begun = Instant::now();
         let (logged, table, live) = contain_panic(|| {
             let mut transaction = database.begin_write()?;
@@ -679,10 +719,7 @@ impl Committer {
                     let mut format = transaction.open_table(FORMAT)?;
                     format.insert(EPOCH_KEY, log.epoch() + 1)?;
                     format.insert(CLOSED_KEY, u64::from(closing))?;
-                    format.insert(COMMIT_KEY, position.commit)?;
-                    format.insert(RUN_KEY, position.run)?;
-                    format.insert(TIME_KEY, position.time_ms)?;
-                    format.insert(LIVE_KEY, live.max(0) as u64)?;
+                    tell_state(&mut format, position, live)?;
                     drop(format);
                     // Saves redb's map of free space, so that an open after a crash need not rebuild it.
                     transaction.set_quick_repair(true);
@@ -692,7 +729,7 @@ impl Committer {
             };
             *stage = if logged { Stage::Logged } else { Stage::Committing };
             transaction.commit()?;
-            Ok((logged, open_table(database, position)?, live))
+            Ok((logged, open_table(database, medium, position)?, live))
         })
         .inspect_err(|_| {
             // A failed sync may have taken records along that wait for one.
@@ -705,6 +742,9 @@ impl Committer {
         self.shared.table.store(Arc::new(table));
         self.set_live(live);
         self.debt = if logged { debt } else { 0 };
+        if self.copying.as_mut().is_some_and(|copying| copying.follow(changes).is_err()) {
+            self.abandon_copy();
+        }
         self.shared.count(!changes.is_empty(), (!logged).then(|| begun.elapsed()));
         if logged {
             let now = Instant::now();
@@ -719,9 +759,81 @@ impl Committer {
             }
             if let Some((place, room)) = self.room.as_mut().filter(|_| !closing) {
                 room.reserve(&**place);
+                self.begin_copy();
             }
         }
         Ok(())
+    }
+
+    /// Begins a copy if the file is mostly gaps, or says when to see again.
+    fn begin_copy(&mut self) {
+        self.begin_copy_at = None;
+        let (Some((place, _)), Some(log), None) = (&self.room, &self.log, &self.copying) else { return };
+        let (pace, live) = (place.pace(), self.live.max(0) as u64);
+        let worth = |used| compact::is_worth(used, log.bytes(), live, pace.copy_over_bytes);
+        if !place.used().is_some_and(worth) {
+            return;
+        }
+        let now = Instant::now();
+        let fits = place.available().is_none_or(|available| available >= compact::takes(live));
+        if now < self.copy_from || !fits || !self.retired.is_empty() || self.medium.is_holding() {
+            self.begin_copy_at = Some(self.copy_from.max(now + pace.look_pause));
+            return;
+        }
+        self.copy_from = now + pace.copy_pause;
+        self.copying = Copying::begin(&**place, self.options).ok();
+        if self.copying.is_none() {
+            place.discard();
+            self.begin_copy_at = Some(self.copy_from);
+        }
+    }
+
+    /// Goes on with the copy, if it is time.
+    fn copy_on(&mut self) {
+        let Some(copying) = self.copying.as_mut().filter(|copying| copying.step_at <= Instant::now()) else {
+            return;
+        };
+        match copying.step(&self.shared.table.load()) {
+            Ok(false) => {}
+            Ok(true) => self.finish_copy(),
+            Err(_) => self.abandon_copy(),
+        }
+    }
+
+    fn abandon_copy(&mut self) {
+        if let (Some(copying), Some((place, _))) = (self.copying.take(), &self.room) {
+            copying.abandon();
+            place.discard();
+            self.begin_copy_at = Some(self.copy_from);
+        }
+    }
+
+    /// Lets the copy take the place of the file.
+    fn finish_copy(&mut self) {
+        let (Some(copying), Some((place, _))) = (self.copying.take(), &self.room) else { return };
+        let copied = copying.finish(self.position, self.options);
+        let Ok(Copied { medium, log, database, table, live }) =
+            copied.and_then(|copied| place.rename().map(|()| copied).map_err(Error::from))
+        else {
+            place.discard();
+            self.begin_copy_at = Some(self.copy_from);
+            return;
+        };
+        self.renamed = place.sync().is_err();
+        let medium = std::mem::replace(&mut self.medium, medium);
+        let database = self.database.replace(database);
+        self.log = Some(log);
+        self.shared.table.store(Arc::new(table));
+        (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
+        (self.debt, self.written) = (0, true);
+        self.set_live(live);
+        self.retired.extend(database.map(|database| Retired::new(database, medium)));
+        self.retire_at = self.retire_at();
+    }
+
+    fn retire_at(&self) -> Option<Instant> {
+        let pause = self.room.as_ref().map(|(place, _)| place.pace().look_pause)?;
+        (!self.retired.is_empty()).then(|| Instant::now() + pause)
     }
 
     fn set_live(&mut self, live: i64) {
@@ -846,6 +958,10 @@ impl Committer {
 
     /// Makes the store writable again if an earlier commit or read failed.
     fn revive(&mut self) -> Result<(), Error> {
+        if let Some((place, _)) = self.room.as_ref().filter(|_| self.renamed) {
+            place.sync()?;
+            self.renamed = false;
+        }
         if self.database.is_none() || self.shared.read_failed() {
             self.reopen().0?;
         }
@@ -856,6 +972,8 @@ impl Committer {
     /// what was not synced is certainly void.
     fn reopen(&mut self) -> (Result<(), Error>, bool) {
         self.reopened_at = Some(Instant::now());
+        // A group may be there after all that it has not followed.
+        self.abandon_copy();
         let (lease, voided) = self.medium.lease_after_failure();
         let reopened = self.reopen_on(lease).inspect_err(|_| self.medium.mark_unreadable());
         (reopened, voided)
@@ -864,7 +982,7 @@ impl Committer {
     fn reopen_on(&mut self, lease: std::io::Result<Lease>) -> Result<(), Error> {
         // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
         let _ = self.shut();
-        let (log, live) = (&mut self.log, self.live);
+        let (log, medium, live) = (&mut self.log, &self.medium, self.live);
         let (database, table, replayed) = contain_panic(|| {
             let database = open_database(lease?, self.options)?;
             let begun = Begun::read(&database)?;
@@ -880,7 +998,7 @@ impl Committer {
                 replayed = replay(&database, log, begun.live)?;
                 position = replayed.position.unwrap_or(begun.position);
             }
-            let table = open_table(&database, position)?;
+            let table = open_table(&database, medium, position)?;
             Ok((database, table, replayed))
         })?;
         if table.position.commit < self.position.commit {
@@ -903,6 +1021,8 @@ impl Committer {
     }
 
     fn close(mut self) {
+        self.abandon_copy();
+        self.retired.clear();
         let saved = if self.shared.read_only { Ok(()) } else { self.save() };
         if saved.is_err() || self.shared.read_only {
             // Dropping the database would write out what is in the log only, in the epoch of the log.
@@ -1046,7 +1166,7 @@ fn counters_at(key: &[u8], value: &[u8]) -> Result<[i64; 2], Error> {
 }
 
 /// Creates the tables of a new store; checks the version of an old one.
-fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Error> {
+pub(crate) fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Error> {
     match database.begin_read()?.open_table(FORMAT) {
         Ok(format) => {
             let found = format.get(FORMAT_KEY)?.map_or(0, |version| version.value());
@@ -1075,6 +1195,26 @@ fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Error> {
     }
 }
 
+/// Writes out a copy that holds the state of this position. Its log is empty.
+pub(crate) fn copy_format(database: &Database, position: Position, live: i64) -> Result<(), Error> {
+    let mut transaction = database.begin_write()?;
+    tell_state(&mut transaction.open_table(FORMAT)?, position, live)?;
+    transaction.set_quick_repair(true);
+    Ok(transaction.commit()?)
+}
+
+fn tell_state(
+    format: &mut redb::Table<'_, &'static str, u64>,
+    position: Position,
+    live: i64,
+) -> Result<(), Error> {
+    format.insert(COMMIT_KEY, position.commit)?;
+    format.insert(RUN_KEY, position.run)?;
+    format.insert(TIME_KEY, position.time_ms)?;
+    format.insert(LIVE_KEY, live.max(0) as u64)?;
+    Ok(())
+}
+
 /// Nobody can guess it: a value in an old record must not pass for a record of a later epoch.
 fn first_epoch() -> Result<u64, Error> {
     let mut bytes = [0; 8];
@@ -1084,9 +1224,9 @@ fn first_epoch() -> Result<u64, Error> {
 }
 
 /// What the tree says of its last checkpoint.
-struct Begun {
+pub(crate) struct Begun {
     /// Records of the log of this epoch are not in the tree's pages.
-    epoch: u64,
+    pub(crate) epoch: u64,
     /// There are none.
     closed: bool,
     position: Position,
@@ -1095,7 +1235,7 @@ struct Begun {
 }
 
 impl Begun {
-    fn read(database: &Database) -> Result<Self, Error> {
+    pub(crate) fn read(database: &Database) -> Result<Self, Error> {
         let format = database.begin_read()?.open_table(FORMAT)?;
         let number = |key: &str| Ok::<_, Error>(format.get(key)?.map(|number| number.value()));
         Ok(Self {
@@ -1111,11 +1251,15 @@ impl Begun {
     }
 }
 
-fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {
+pub(crate) fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {
     Ok(redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(lease)?)
 }
 
-fn open_table(database: &Database, position: Position) -> Result<Table, Error> {
+pub(crate) fn open_table(
+    database: &Database,
+    medium: &Arc<Medium>,
+    position: Position,
+) -> Result<Table, Error> {
     let transaction = database.begin_read()?;
-    Ok(Table { table: transaction.open_table(DATA)?, transaction, position })
+    Ok(Table { table: transaction.open_table(DATA)?, transaction, medium: Arc::clone(medium), position })
 }

@@ -30,6 +30,7 @@ mod batch;
 mod checked;
 mod checksum;
 mod commit;
+mod compact;
 mod early;
 mod error;
 pub mod faulty;

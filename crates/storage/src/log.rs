@@ -81,6 +81,11 @@ impl Log {
         }
     }
 
+    /// Room for records.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.disk.bytes()
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }

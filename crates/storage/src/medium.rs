@@ -84,6 +84,8 @@ pub(crate) struct Medium {
     holding: AtomicBool,
     /// Nothing is ever written.
     read_only: bool,
+    /// Nothing is written any more.
+    frozen: AtomicBool,
     /// The lease in force could not read.
     read_failed: AtomicBool,
     state: Mutex<State>,
@@ -125,6 +127,7 @@ impl Medium {
             lease: AtomicU64::new(0),
             holding: AtomicBool::new(false),
             read_only: false,
+            frozen: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
             state: Mutex::default(),
         })
@@ -138,6 +141,7 @@ impl Medium {
             lease: AtomicU64::new(0),
             holding: AtomicBool::new(true),
             read_only: true,
+            frozen: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
             state: Mutex::new(State { layers: vec![layer], locks: Vec::new() }),
         }))
@@ -186,6 +190,12 @@ impl Medium {
     pub(crate) fn revoke(&self) {
         let _state = self.state.lock();
         self.lease.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Refuses writes from now on; reads go on.
+    pub(crate) fn freeze(&self) {
+        let _state = self.state.lock();
+        self.frozen.store(true, Ordering::Release);
     }
 
     /// What can be read may be in memory only.
@@ -244,6 +254,16 @@ impl Lease {
     }
 }
 
+impl Lease {
+    fn check_writable(&self) -> io::Result<()> {
+        self.check()?;
+        if self.medium.frozen.load(Ordering::Acquire) {
+            return Err(io::Error::other("another file has taken the place of this one"));
+        }
+        Ok(())
+    }
+}
+
 impl Disk for Lease {
     fn len(&self) -> io::Result<u64> {
         self.check()?;
@@ -264,7 +284,7 @@ impl Disk for Lease {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.medium.state.lock();
-        self.check()?;
+        self.check_writable()?;
         match state.layers.last_mut() {
             Some(layer) => {
                 layer.len = len;
@@ -278,7 +298,7 @@ impl Disk for Lease {
     fn sync_data(&self) -> io::Result<()> {
         {
             let mut state = self.medium.state.lock();
-            self.check()?;
+            self.check_writable()?;
             if let Some(layer) = state.layers.last() {
                 let next = Layer { len: layer.len, ..Layer::default() };
                 state.layers.push(next);
@@ -290,7 +310,7 @@ impl Disk for Lease {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.medium.state.lock();
-        self.check()?;
+        self.check_writable()?;
         match state.layers.last_mut() {
             Some(layer) => {
                 layer.write(offset, data);

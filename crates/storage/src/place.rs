@@ -1,11 +1,17 @@
-//! What is around a store's file: how much room there is, and a file that holds some back.
+//! What is around a store's file: how much room there is, a file that holds some back, and one to take its place.
 
+use crate::Disk;
+use crate::file::{FILE_NAME, Use};
+use crate::store::{file, sync_entry};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+/// What a file is called that is to take the place of the store's.
+const COPY_NAME: &str = "larder.redb.compact";
 const RESERVE_NAME: &str = "larder.reserve";
 /// Written at once.
 const CHUNK_BYTES: u64 = 256 << 10;
@@ -24,6 +30,21 @@ pub trait Place: fmt::Debug + Send + Sync + 'static {
     /// Gives them to the disk again.
     fn release(&self);
 
+    /// What the file takes of the disk; absent if that is not known.
+    fn used(&self) -> Option<u64>;
+
+    /// A blank second file. One that is there goes.
+    fn create(&self) -> io::Result<Arc<dyn Disk>>;
+
+    /// Gives the store's name to the second file. After an error it has not got it.
+    fn rename(&self) -> io::Result<()>;
+
+    /// Makes that outlast a power loss.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Removes the second file, if there is one.
+    fn discard(&self);
+
     fn pace(&self) -> Pace {
         Pace::default()
     }
@@ -36,6 +57,21 @@ pub struct Pace {
     pub reserve_after: Duration,
     /// How often it is seen whether a full disk has room again.
     pub look_pause: Duration,
+    /// How large the file must be before one without gaps takes its place.
+    pub copy_over_bytes: u64,
+    /// The least time between two of these.
+    pub copy_pause: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            reserve_after: Duration::from_secs(2),
+            look_pause: Duration::from_secs(1),
+            copy_over_bytes: 64 << 20,
+            copy_pause: Duration::from_mins(5),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -77,6 +113,35 @@ impl Place for Directory {
     #[cfg(not(unix))]
     fn available(&self) -> Option<u64> {
         None
+    }
+
+    fn used(&self) -> Option<u64> {
+        let found = fs::metadata(self.0.join(FILE_NAME)).ok()?;
+        #[cfg(unix)]
+        let bytes = std::os::unix::fs::MetadataExt::blocks(&found) * 512;
+        #[cfg(not(unix))]
+        let bytes = found.len();
+        Some(bytes)
+    }
+
+    fn create(&self) -> io::Result<Arc<dyn Disk>> {
+        self.discard();
+        let file = file(&self.0.join(COPY_NAME), Use::Create)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Arc::new(file))
+    }
+
+    fn rename(&self) -> io::Result<()> {
+        fs::rename(self.0.join(COPY_NAME), self.0.join(FILE_NAME))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        sync_entry(&self.0)
+    }
+
+    fn discard(&self) {
+        // If it stays, the next copy or the next open removes it.
+        let _ = fs::remove_file(self.0.join(COPY_NAME));
     }
 
     fn reserve(&self, bytes: u64) -> u64 {

@@ -11,7 +11,7 @@
 
 use crate::batch::Changed;
 use crate::{Pace, Place};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const RESERVE_BYTES: u64 = 8 << 20;
 /// What must be left of it before all writes are taken again.
@@ -102,11 +102,5 @@ impl Room {
         }
         place.release();
         false
-    }
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { reserve_after: Duration::from_secs(2), look_pause: Duration::from_secs(1) }
     }
 }

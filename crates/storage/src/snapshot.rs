@@ -4,6 +4,7 @@
 //! alive. A checksum is verified before a value is handed out.
 
 use crate::batch::NEXT_NUMBER;
+use crate::medium::Medium;
 use crate::panic::contain_panic;
 use crate::{Error, Position, checksum};
 use redb::{OwnedAccessGuard, OwnedRange, ReadOnlyTable, ReadTransaction};
@@ -16,6 +17,8 @@ pub(crate) struct Table {
     pub(crate) table: ReadOnlyTable<&'static [u8], &'static [u8]>,
     /// Through which the tree can be looked at in another way.
     pub(crate) transaction: ReadTransaction,
+    /// What its pages are read from.
+    pub(crate) medium: Arc<Medium>,
     pub(crate) position: Position,
 }
 

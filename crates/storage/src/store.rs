@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use redb::backends::{FileBackend, InMemoryBackend};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -82,7 +84,10 @@ impl Store {
                 }
             }
             let place = place::directory(dir);
+            let opened = file_id(&path)?;
             match Self::on(file(&path, Use::Open)?, Some(place), options, Use::Open) {
+                // Another process has let a copy take the file's place since, and has closed both.
+                Ok(store) if file_id(&path)? != opened => drop(store),
                 Err(Error::Early { .. }) => Self::renew(dir, options).map_err(|error| error.at(&path))?,
                 opened => return opened.map_err(|error| error.at(&path)),
             }
@@ -139,7 +144,7 @@ impl Store {
             early::copy(Arc::clone(&early), options.key, &store)?;
             store.close()?;
             fs::rename(&unfinished, &path)?;
-            sync_entry(dir)
+            Ok(sync_entry(dir)?)
         })
     }
 
@@ -322,6 +327,16 @@ pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
+/// Tells one file from another that has its name later.
+fn file_id(path: &Path) -> io::Result<[u64; 2]> {
+    let found = fs::metadata(path)?;
+    #[cfg(unix)]
+    return Ok([found.dev(), found.ino()]);
+    // Elsewhere a file that is open keeps its name.
+    #[cfg(not(unix))]
+    return Ok([0, found.len() & 0]);
+}
+
 /// A file that is made is for this user alone.
 pub(crate) fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
     let mut options = OpenOptions::new();
@@ -332,7 +347,7 @@ pub(crate) fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
 }
 
 /// Makes a new file's name survive power loss; syncing the file keeps only its contents.
-fn sync_entry(dir: &Path) -> Result<(), Error> {
+pub(crate) fn sync_entry(dir: &Path) -> io::Result<()> {
     // Elsewhere a directory cannot be opened as a file.
     if cfg!(unix) {
         fs::File::open(dir)?.sync_all()?;

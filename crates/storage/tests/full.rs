@@ -11,7 +11,8 @@ const MIB: u64 = 1 << 20;
 const VALUE_BYTES: usize = 12_000;
 
 fn place(bytes: u64) -> FaultyPlace {
-    let pace = Pace { reserve_after: Duration::ZERO, look_pause: Duration::from_millis(10) };
+    let pace =
+        Pace { reserve_after: Duration::ZERO, look_pause: Duration::from_millis(10), ..Pace::default() };
     let place = FaultyPlace::new(pace);
     place.limit(bytes);
     place

@@ -27,6 +27,8 @@ struct State {
     files: Vec<Weak<Mutex<Blocks>>>,
     /// What the file system has, if that is limited.
     blocks_max: Option<u64>,
+    /// Does not tell how much is left.
+    silent: bool,
     reserved_blocks: u64,
     changes: u64,
     /// Changes that still succeed.
@@ -56,6 +58,7 @@ impl FaultyPlace {
             before: None,
             files,
             blocks_max: None,
+            silent: false,
             reserved_blocks: 0,
             changes: 0,
             power_for: None,
@@ -72,6 +75,11 @@ impl FaultyPlace {
     /// The size of the file system from now on.
     pub fn limit(&self, bytes: u64) {
         self.0.lock().blocks_max = Some(bytes / BLOCK_BYTES);
+    }
+
+    /// Whether it tells how much is left.
+    pub fn tell_room(&self, tells: bool) {
+        self.0.lock().silent = !tells;
     }
 
     /// What all files take, the reserve too.
@@ -129,7 +137,8 @@ impl State {
 
 impl Place for FaultyPlace {
     fn available(&self) -> Option<u64> {
-        self.0.lock().free_blocks().map(|blocks| blocks * BLOCK_BYTES)
+        let state = self.0.lock();
+        state.free_blocks().filter(|_| !state.silent).map(|blocks| blocks * BLOCK_BYTES)
     }
 
     fn reserve(&self, bytes: u64) -> u64 {
@@ -145,6 +154,38 @@ impl Place for FaultyPlace {
 
     fn release(&self) {
         self.0.lock().reserved_blocks = 0;
+    }
+
+    fn used(&self) -> Option<u64> {
+        Some(self.0.lock().named.blocks.lock().len() as u64 * BLOCK_BYTES)
+    }
+
+    fn create(&self) -> io::Result<Arc<dyn Disk>> {
+        let state = &mut *self.0.lock();
+        state.change()?;
+        let file = File::new(FaultyDisk::default());
+        state.files.push(Arc::downgrade(&file.blocks));
+        state.made = Some(file.clone());
+        Ok(Arc::new(Handle { place: self.clone(), file }))
+    }
+
+    fn rename(&self) -> io::Result<()> {
+        let state = &mut *self.0.lock();
+        state.change()?;
+        let made = state.made.take().ok_or(io::ErrorKind::NotFound)?;
+        state.before = Some(std::mem::replace(&mut state.named, made));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let state = &mut *self.0.lock();
+        state.change()?;
+        state.before = None;
+        Ok(())
+    }
+
+    fn discard(&self) {
+        self.0.lock().made = None;
     }
 
     fn pace(&self) -> Pace {

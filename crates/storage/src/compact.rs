@@ -1,0 +1,207 @@
+//! Space given back while the store is in use: a copy without gaps takes the place of the file.
+//!
+//! redb returns what is free at the end of its file and keeps every other gap, and its own way to close them wants nobody
+//! to read. So when most of the file is gaps, the commit thread copies the tree in the order of its keys into a second
+//! file, a little at a time between groups. What is committed meanwhile and lies within the part that is copied is made
+//! there too. When the copy has reached the end it is made durable, gets the store's name, and is the store from then on.
+//!
+//! Promises:
+//! - At every moment one of the two files has the name, and that one has every write that was answered.
+//! - Nobody waits for more than a step, and snapshots from before stay readable: their file goes when they do.
+//! - A copy that fails changes nothing.
+
+use crate::batch::Changed;
+use crate::commit::{Begun, DATA, copy_format, open_database, open_table, prepare, set};
+use crate::file::{self, Use};
+use crate::log::Log;
+use crate::medium::Medium;
+use crate::panic::contain_panic;
+use crate::snapshot::Table;
+use crate::store::Options;
+use crate::{Error, Place, Position};
+use redb::Database;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Memory for pages of the copy while it is made.
+const CACHE_BYTES: usize = 16 << 20;
+/// What a step copies.
+const STEP_BYTES: usize = 1 << 20;
+/// What is copied between two syncs, so that none takes long.
+const UNSYNCED_BYTES_MAX: usize = 8 << 20;
+/// After a step the thread is left to others for so many times as long as it took.
+const PAUSES: u32 = 3;
+/// A copy is made when the tree's part of the file is so many times as large as what is in it. A fresh copy takes
+/// about 1.3 times as much.
+const GAPS: u64 = 3;
+
+/// A copy that is being made.
+pub(crate) struct Copying {
+    medium: Arc<Medium>,
+    log: Log,
+    database: Database,
+    /// The last key that was copied.
+    reached: Option<Vec<u8>>,
+    ended: bool,
+    live: i64,
+    unsynced_bytes: usize,
+    pub(crate) step_at: Instant,
+}
+
+/// A copy that is whole and durable.
+pub(crate) struct Copied {
+    pub(crate) medium: Arc<Medium>,
+    pub(crate) log: Log,
+    pub(crate) database: Database,
+    pub(crate) table: Table,
+    pub(crate) live: i64,
+}
+
+/// Whether a copy is worth its while: `used` is what the file takes, `log` its log.
+pub(crate) fn is_worth(used: u64, log: u64, live: u64, over: u64) -> bool {
+    used >= over && used.saturating_sub(log) > GAPS * live + over / 4
+}
+
+/// What the disk must have left for a copy.
+pub(crate) fn takes(live: u64) -> u64 {
+    2 * live + (4 << 20)
+}
+
+impl Copying {
+    pub(crate) fn begin(place: &dyn Place, options: Options) -> Result<Self, Error> {
+        let disk = place.create()?;
+        let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key, Use::Create)?;
+        let medium = Medium::new(parts.tree);
+        let mut log = parts.log.ok_or(Error::Closed)?;
+        let database = contain_panic(|| {
+            let options = Options { cache_bytes: CACHE_BYTES.min(options.cache_bytes), ..options };
+            let database = open_database(medium.lease(), options)?;
+            prepare(&database, Some(&log))?;
+            log.find(Begun::read(&database)?.epoch)?;
+            Ok(database)
+        })?;
+        file::finish(&*disk)?;
+        Ok(Self {
+            medium,
+            log,
+            database,
+            reached: None,
+            ended: false,
+            live: 0,
+            unsynced_bytes: 0,
+            step_at: Instant::now(),
+        })
+    }
+
+    /// Copies a little of the last committed state. True if that was the last of it.
+    pub(crate) fn step(&mut self, table: &Table) -> Result<bool, Error> {
+        let begun = Instant::now();
+        contain_panic(|| self.try_step(table))?;
+        self.step_at = Instant::now() + begun.elapsed().min(Duration::from_secs(1)) * PAUSES;
+        Ok(self.ended)
+    }
+
+    fn try_step(&mut self, table: &Table) -> Result<(), Error> {
+        let transaction = self.database.begin_write()?;
+        let mut copied = 0;
+        {
+            let mut copy = transaction.open_table(DATA)?;
+            let from = self.reached.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut entries = table.range::<&[u8]>((from, Bound::Unbounded))?;
+            let mut last = None;
+            self.ended = loop {
+                let Some(entry) = entries.next() else { break true };
+                let (key, value) = entry?;
+                self.live += set(&mut copy, key.value(), Some(value.value()))?;
+                copied += key.value().len() + value.value().len();
+                last = Some(key);
+                if copied >= STEP_BYTES {
+                    break false;
+                }
+            };
+            if let Some(last) = last {
+                self.reached = Some(last.value().to_vec());
+            }
+        }
+        self.commit(transaction, copied)
+    }
+
+    /// Makes changes that were committed, as far as the copy has come.
+    pub(crate) fn follow(&mut self, changes: &[Changed]) -> Result<(), Error> {
+        let Some(reached) = &self.reached else { return Ok(()) };
+        // In the order of their keys.
+        let within = changes.partition_point(|(key, _)| self.ended || **key <= **reached);
+        if within == 0 {
+            return Ok(());
+        }
+        contain_panic(|| {
+            let transaction = self.database.begin_write()?;
+            let mut written = 0;
+            {
+                let mut copy = transaction.open_table(DATA)?;
+                for (key, value) in &changes[..within] {
+                    let value = value.as_ref().map(|value| value.as_slice());
+                    written += key.len() + value.map_or(0, <[u8]>::len);
+                    self.live += set(&mut copy, key, value)?;
+                }
+            }
+            self.commit(transaction, written)
+        })
+    }
+
+    /// Leaves off. Nothing is written any more.
+    pub(crate) fn abandon(self) {
+        self.medium.revoke();
+    }
+
+    fn commit(&mut self, mut transaction: redb::WriteTransaction, bytes: usize) -> Result<(), Error> {
+        self.unsynced_bytes += bytes;
+        if self.unsynced_bytes < UNSYNCED_BYTES_MAX {
+            transaction.set_durability(redb::Durability::None)?;
+        } else {
+            self.unsynced_bytes = 0;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Makes the copy durable as the state that has this position.
+    pub(crate) fn finish(self, position: Position, options: Options) -> Result<Copied, Error> {
+        let Self { medium, log, database, live, .. } = self;
+        contain_panic(|| {
+            copy_format(&database, position, live)?;
+            // Closed, it has no free pages at its end; opened again, it has all the memory it may take. It has no name, so
+            // nobody else can open it in between.
+            drop(database);
+            let database = open_database(medium.lease(), options)?;
+            let table = open_table(&database, &medium, position)?;
+            Ok(Copied { medium, log, database, table, live })
+        })
+    }
+}
+
+/// A file that has lost its name, and is read by those who have snapshots of it.
+pub(crate) struct Retired {
+    database: Database,
+    medium: Arc<Medium>,
+}
+
+impl Retired {
+    pub(crate) fn new(database: Database, medium: Arc<Medium>) -> Self {
+        medium.freeze();
+        Self { database, medium }
+    }
+
+    /// Whether somebody may still read it.
+    pub(crate) fn is_read(&mut self) -> bool {
+        // Looks for readers first, and cannot write.
+        let attempt = contain_panic(|| Ok(self.database.compact()));
+        matches!(attempt, Ok(Err(redb::CompactionError::TransactionInProgress)))
+    }
+}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        self.medium.revoke();
+    }
+}
