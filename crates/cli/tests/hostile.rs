@@ -512,7 +512,7 @@ fn while_another_asks<T>(url: &str, work: impl FnOnce() -> T) -> (T, Duration) {
                 other.ok("GetItem", json!({"TableName": "fruit", "Key": key}));
                 slowest = slowest.max(start.elapsed());
                 // Often enough to meet the request, and no load by itself.
-                thread::sleep(Duration::from_millis(5));
+                pause(5);
             }
             slowest
         });
@@ -520,6 +520,12 @@ fn while_another_asks<T>(url: &str, work: impl FnOnce() -> T) -> (T, Duration) {
         done.store(true, Ordering::Relaxed);
         (made, other.join().expect("the other client is answered"))
     })
+}
+
+/// Between two looks at a process that tells nobody when it is done. Every loop that pauses has an end.
+#[expect(clippy::disallowed_methods, reason = "another process is asked again, and cannot be waited for")]
+fn pause(millis: u64) {
+    thread::sleep(Duration::from_millis(millis));
 }
 
 /// What each of many clients does, by its number.
@@ -560,7 +566,7 @@ fn attack(at: usize, address: SocketAddr, all_there: &Barrier, over: &AtomicBool
         }
     }
     while !over.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(20));
+        pause(20);
     }
 }
 
@@ -610,7 +616,7 @@ fn five_hundred_clients_at_once_stay_within_the_budget_and_others_are_answered()
         }
         assert_eq!(answer["__type"], "com.amazon.coral.service#ThrottlingException", "{answer}");
         assert!(start.elapsed() < Duration::from_secs(20), "the memory does not come back");
-        thread::sleep(Duration::from_millis(50));
+        pause(50);
     }
 }
 
@@ -631,7 +637,7 @@ fn connections_over_the_limit_are_closed_and_idle_ones_make_room() {
         let mut start = [0; 12];
         let is_served = stream.read_exact(&mut start).is_ok() && &start == b"HTTP/1.1 200";
         if !is_served {
-            thread::sleep(Duration::from_millis(100));
+            pause(100);
         }
         is_served
     });
