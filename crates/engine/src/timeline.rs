@@ -201,8 +201,10 @@ impl Past {
 #[derive(Debug)]
 pub(crate) struct Timekeeper {
     line: Mutex<Line>,
-    /// A doubt that the last process left behind.
+    /// It is not known yet whether the last process left a doubt behind that goes on.
     left: AtomicBool,
+    /// The clock is doubted since before this process.
+    guessed: AtomicBool,
     /// What the clock said when this process began.
     started: Mutex<Option<UnixTime>>,
     /// The store's commits when the time was last noted.
@@ -223,7 +225,8 @@ impl Timekeeper {
     pub(crate) fn open(snapshot: &Snapshot) -> Result<Self, Error> {
         let line = Line::read(snapshot)?;
         Ok(Self {
-            left: AtomicBool::new(line.doubt.is_some()),
+            left: AtomicBool::new(true),
+            guessed: AtomicBool::new(false),
             started: Mutex::new(line.started),
             line: Mutex::new(line),
             noted_commits: AtomicU64::new(0),
@@ -276,10 +279,13 @@ impl Engine {
         time.settled_millis.store(reading.settled.millis(), Ordering::Release);
         let mut noted = time.line.lock();
         let mut line = noted.clone();
-        if time.left.swap(false, Ordering::AcqRel)
-            && let Some(since) = line.doubt.take()
-        {
-            line.doubt_until(since, reading.now);
+        if time.left.swap(false, Ordering::AcqRel) {
+            let is_doubted = reading.told.iter().any(|told| matches!(told, Told::Doubted { .. }));
+            // What passed between the two processes is a guess.
+            time.guessed.store(is_doubted, Ordering::Release);
+            if !is_doubted && let Some(since) = line.doubt.take() {
+                line.doubt_until(since, reading.now);
+            }
         }
         for told in &reading.told {
             let counter = match told {
@@ -287,13 +293,17 @@ impl Engine {
                     line.doubt = Some(line.doubt.map_or(*since, |doubt| doubt.min(*since)));
                     &time.doubted
                 }
-                Told::Recovered { .. } => {
-                    line.doubt = None;
+                Told::Recovered { now, .. } => {
+                    let since = line.doubt.take();
+                    if let Some(since) = since.filter(|_| time.guessed.swap(false, Ordering::AcqRel)) {
+                        line.doubt_until(since, *now);
+                    }
                     &time.recovered
                 }
                 Told::Followed { since, now, .. } => {
-                    line.doubt = None;
-                    line.doubt_until(*since, *now);
+                    let doubted = line.doubt.take().unwrap_or(*since);
+                    line.doubt_until(doubted.min(*since), *now);
+                    time.guessed.store(false, Ordering::Release);
                     &time.followed
                 }
             };
@@ -385,7 +395,7 @@ impl Engine {
             }
             self.time.turning.store(true, Ordering::Release);
             // Writers wait: whoever takes a time from here on has a number after the turn's.
-            self.last_change_millis.store(now.millis().saturating_add(1), Ordering::Release);
+            self.last_change_millis.store(now.millis(), Ordering::Release);
             Ok(((), ()))
         });
         let turned = turned.and_then(|((), ticket, ())| Ok(ticket.wait()?));
