@@ -141,6 +141,15 @@ pub fn verify(store: &Store, now: UnixTime, mut progress: impl FnMut(u64)) -> Re
             }
         }
     }
+    let unreadable = store.unreadable_pages()?;
+    if unreadable > 0 {
+        verified.tell(|| {
+            format!(
+                "{unreadable} pages of the tree's own records cannot be read: nothing can be written to this store; \
+                 `larder salvage` brings all of it into a new one"
+            )
+        });
+    }
     Ok(verified)
 }
 

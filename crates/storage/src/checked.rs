@@ -16,12 +16,13 @@
 //! root before it counts, with nodes that were left alone. redb overwrites no page that its last commit
 //! uses, so the pages under the older root are still there.
 //!
-//! What does not match is not an error of the disk, after which redb would refuse everything, but a page of
-//! zeros, which redb cannot take for a page of its own: whoever reads it fails, and nobody else does. An error of the
-//! disk that goes on for one page while others can be read counts as such damage too.
+//! What does not match is not an error of the disk, after which redb would refuse everything, but a page that is
+//! nothing but ones, which redb cannot take for a page of its own: whoever reads it fails, and nobody else does. (Zeros
+//! would not do: where redb expects a leaf they are an empty one, and a delete beside it would drop what it held.) An
+//! error of the disk that goes on for one page while others can be read counts as such damage too.
 //!
 //! Promises:
-//! - Bytes handed out are the bytes last written to that place, or zeros, and then the damage is counted.
+//! - Bytes handed out are the bytes last written to that place, or ones, and then the damage is counted.
 //! - After a power loss, the disk is as it was after the last sync that was answered, or a later one.
 //! - After [`Checked::roll_back`] it is as it was after the last sync that was answered, also for whoever opens it next.
 
@@ -31,7 +32,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) const PAGE_BYTES: usize = 4096;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -45,6 +46,8 @@ const HEAD_BYTES: usize = 512;
 const NODE_BYTES: usize = 2 * PAGE_BYTES;
 /// Pages that the slots of a node take.
 const NODE_PAGES: u64 = 4;
+/// What a page that is damaged is made of: to redb it has more entries than fit, which end where nothing is.
+const DAMAGED: u8 = 0xff;
 /// The tag of a page whose tag was lost: nothing matches it.
 const LOST: u64 = u64::MAX;
 const SECTOR_BYTES: usize = 512;
@@ -82,7 +85,7 @@ impl TagKey {
     pub(crate) fn sum(self, about: [u64; 2], bytes: &[u8]) -> u64 {
         let mut hasher = HighwayHasher::new(highway::Key(self.0));
         hasher.append(bytes);
-        hasher.append(&about.map(u64::to_le_bytes).concat());
+        hasher.append(about.map(u64::to_le_bytes).as_flattened());
         hasher.finalize64().clamp(1, LOST - 1)
     }
 }
@@ -182,6 +185,8 @@ struct Tags {
     nodes: HashMap<u64, Known<u64>>,
     /// Number for the next sync: of those that failed none is used again.
     next_version: u64,
+    /// How often what is known was forgotten: what was read before that is of no use after it.
+    forgotten: u64,
 }
 
 #[derive(Debug)]
@@ -211,6 +216,8 @@ struct Damaged {
     nodes: Mutex<HashSet<u64>>,
     /// Pages that the disk could not give, and how often it could not.
     failing: Mutex<HashMap<u64, u32>>,
+    /// Spares whoever reads the lock until something has failed.
+    any_failing: AtomicBool,
 }
 
 /// Times that a page must have failed to be read before it is given up.
@@ -250,8 +257,14 @@ impl Checked {
             None if is_new => Root::blank(),
             None => return Err(Error::Damaged { cause: "it has no root that can be read".to_owned() }),
         };
-        let tags =
-            Tags { synced: root.clone(), root, uppers: HashMap::new(), nodes: HashMap::new(), next_version };
+        let tags = Tags {
+            synced: root.clone(),
+            root,
+            uppers: HashMap::new(),
+            nodes: HashMap::new(),
+            next_version,
+            forgotten: 0,
+        };
         let checked = Self { disk, places, start, key, tags: RwLock::new(tags), damaged: Damaged::default() };
         // A sync that was cut short counts for nothing: no one was answered. What was lost after it had been answered
         // has a later root above it, because redb's commit takes two syncs, of which the second writes no node.
@@ -296,10 +309,6 @@ impl Checked {
         self.disk.len()
     }
 
-    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
-        &self.disk
-    }
-
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         let pages = len.div_ceil(PAGE);
         if pages.div_ceil((NODE_TAGS * UPPER_ENTRIES) as u64) > UPPERS_MAX as u64 {
@@ -340,6 +349,7 @@ impl Checked {
             upper += 1;
         }
         let tags = &mut *self.tags.write();
+        tags.forgotten += 1;
         tags.nodes.retain(|number, _| *number < node);
         tags.uppers.retain(|number, _| *number < upper);
         tags.root.uppers.truncate(upper as usize);
@@ -349,7 +359,7 @@ impl Checked {
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         if !self.read_whole(offset, out)? {
             // Not a byte of it: a page over several of these is one page to redb.
-            out.fill(0);
+            out.fill(DAMAGED);
         }
         Ok(())
     }
@@ -368,10 +378,18 @@ impl Checked {
             let page = first + at;
             let run = (NODE_TAGS as u64 - page % NODE_TAGS as u64).min(count - at);
             let bytes = &mut out[(at * PAGE) as usize..((at + run) * PAGE) as usize];
-            let tags = self.tags_of(page, run)?;
+            // Most reads are of one page.
+            let (mut one, mut several) = ([0], Vec::new());
+            let tags = if run == 1 {
+                &mut one[..]
+            } else {
+                several.resize(run as usize, 0);
+                &mut several[..]
+            };
+            self.tags_of(page, tags)?;
             let readable = self.read_pages(page, bytes)?;
             for ((number, bytes), tag) in (page..).zip(bytes.chunks(PAGE_BYTES)).zip(tags) {
-                if !readable || !self.matches(number, bytes, tag) {
+                if !readable || !self.matches(number, bytes, *tag) {
                     self.damaged.note(number);
                     is_damaged = true;
                 }
@@ -391,17 +409,18 @@ impl Checked {
     /// False if they cannot be had: cut off, or given up.
     fn read_pages(&self, page: u64, bytes: &mut [u8]) -> io::Result<bool> {
         let place = self.page_place(page);
-        if place + bytes.len() as u64 > self.disk.len()? {
-            return Ok(false);
-        }
         let Err(error) = self.disk.read(place, bytes) else {
-            if !self.damaged.failing.lock().is_empty() {
+            if self.damaged.any_failing.load(Ordering::Relaxed) {
                 self.damaged.failing.lock().remove(&page);
             }
             return Ok(true);
         };
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Ok(false);
+        }
         let often = {
             let mut failing = self.damaged.failing.lock();
+            self.damaged.any_failing.store(true, Ordering::Relaxed);
             let failures = failing.entry(page).or_default();
             *failures += 1;
             *failures > FAILURES_MAX
@@ -514,6 +533,7 @@ impl Checked {
         let slot = {
             let tags = &mut *self.tags.write();
             tags.root = tags.synced.clone();
+            tags.forgotten += 1;
             tags.nodes.clear();
             tags.uppers.clear();
             !tags.synced.second
@@ -542,55 +562,69 @@ impl Checked {
     }
 
     /// The tags of pages under one node.
-    fn tags_of(&self, page: u64, count: u64) -> io::Result<Vec<u64>> {
+    fn tags_of(&self, page: u64, out: &mut [u64]) -> io::Result<()> {
         let node = page / NODE_TAGS as u64;
         let from = (page % NODE_TAGS as u64) as usize;
-        let of = |tags: &Tags| Some(tags.nodes.get(&node)?.content[from..from + count as usize].to_vec());
-        if let Some(found) = of(&self.tags.read()) {
-            return Ok(found);
+        loop {
+            if let Some(known) = self.tags.read().nodes.get(&node) {
+                out.copy_from_slice(&known.content[from..from + out.len()]);
+                return Ok(());
+            }
+            self.load_node(node)?;
         }
-        self.load_node(node)?;
-        // A tree that shrinks or is rolled back forgets nodes; nobody needs its pages any more.
-        Ok(of(&self.tags.read()).unwrap_or_else(|| vec![LOST; count as usize]))
     }
 
     /// Reads a node unless it is known. One that is damaged has lost its tags, and pages that are written get new ones.
     fn load_node(&self, node: u64) -> io::Result<()> {
-        if self.tags.read().nodes.contains_key(&node) {
-            return Ok(());
-        }
-        let upper = node / UPPER_ENTRIES as u64;
-        self.load_upper(upper)?;
-        let entry = {
-            let tags = self.tags.read();
-            let known = tags.uppers.get(&upper);
-            known.map_or(Entry::default(), |known| known.content[(node % UPPER_ENTRIES as u64) as usize])
-        };
-        let content = match self.read_node(Kind::Node, node, entry)? {
-            Some(bytes) => {
-                let (words, _) = bytes.as_chunks::<8>();
-                words.iter().map(|tag| u64::from_le_bytes(*tag)).collect()
+        loop {
+            let forgotten = {
+                let tags = self.tags.read();
+                if tags.nodes.contains_key(&node) {
+                    return Ok(());
+                }
+                tags.forgotten
+            };
+            let upper = node / UPPER_ENTRIES as u64;
+            self.load_upper(upper)?;
+            let entry = {
+                let tags = self.tags.read();
+                let known = tags.uppers.get(&upper);
+                known.map_or(Entry::default(), |known| known.content[(node % UPPER_ENTRIES as u64) as usize])
+            };
+            let content = match self.read_node(Kind::Node, node, entry)? {
+                Some(bytes) => {
+                    let (words, _) = bytes.as_chunks::<8>();
+                    words.iter().map(|tag| u64::from_le_bytes(*tag)).collect()
+                }
+                None => vec![LOST; NODE_TAGS].into(),
+            };
+            let tags = &mut *self.tags.write();
+            if tags.forgotten == forgotten {
+                tags.nodes.entry(node).or_insert(Known { content, dirty: false });
+                return Ok(());
             }
-            None => vec![LOST; NODE_TAGS].into(),
-        };
-        self.tags.write().nodes.entry(node).or_insert(Known { content, dirty: false });
-        Ok(())
+        }
     }
 
     fn load_upper(&self, upper: u64) -> io::Result<()> {
-        let entry = {
-            let tags = self.tags.read();
-            if tags.uppers.contains_key(&upper) {
+        loop {
+            let (entry, forgotten) = {
+                let tags = self.tags.read();
+                if tags.uppers.contains_key(&upper) {
+                    return Ok(());
+                }
+                (tags.root.uppers.get(upper as usize).copied().unwrap_or_default(), tags.forgotten)
+            };
+            let content = match self.read_node(Kind::Upper, upper, entry)? {
+                Some(bytes) => Entry::read_all(&bytes).into(),
+                None => vec![Entry::LOST; UPPER_ENTRIES].into(),
+            };
+            let tags = &mut *self.tags.write();
+            if tags.forgotten == forgotten {
+                tags.uppers.entry(upper).or_insert(Known { content, dirty: false });
                 return Ok(());
             }
-            tags.root.uppers.get(upper as usize).copied().unwrap_or_default()
-        };
-        let content = match self.read_node(Kind::Upper, upper, entry)? {
-            Some(bytes) => Entry::read_all(&bytes).into(),
-            None => vec![Entry::LOST; UPPER_ENTRIES].into(),
-        };
-        self.tags.write().uppers.entry(upper).or_insert(Known { content, dirty: false });
-        Ok(())
+        }
     }
 
     /// A node of either kind as its entry says it is; zeros if it was never written, absent if it is damaged.

@@ -197,6 +197,10 @@ impl Shared {
         self.fault.lock().clone()
     }
 
+    pub(crate) fn unreadable_pages(&self) -> Result<u64, Error> {
+        self.table.load().medium.unreadable_pages()
+    }
+
     fn count(&self, has_changes: bool, checkpoint: Option<Duration>) {
         *self.fault.lock() = None;
         self.commits.fetch_add(u64::from(has_changes), Ordering::Relaxed);
@@ -514,7 +518,7 @@ impl Committer {
             let mut replayed = Replayed { live: begun.live, ..Replayed::default() };
             if let Some(log) = &mut log {
                 if begun.closed {
-                    log.begin_known(begun.epoch);
+                    log.begin_known(begun.epoch)?;
                 } else {
                     log.find(begun.epoch)?;
                     replayed = replay(&database, log, begun.live)?;
@@ -756,6 +760,7 @@ impl Committer {
             (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
             if let Some(log) = &mut self.log {
                 log.begin(log.epoch() + 1);
+                log.mark();
             }
             if let Some((place, room)) = self.room.as_mut().filter(|_| !closing) {
                 room.reserve(&**place);
@@ -1030,6 +1035,7 @@ impl Committer {
         }
         // redb saves its free space here, so that the next open need not look for it.
         let closed = self.shut();
+        self.medium.release();
         self.shared.queue.lock().closing = saved.and(closed).err();
         if let Some(feed) = self.shared.feed.get() {
             feed.close();

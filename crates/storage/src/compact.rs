@@ -72,7 +72,7 @@ impl Copying {
     pub(crate) fn begin(place: &dyn Place, options: Options) -> Result<Self, Error> {
         let disk = place.create()?;
         let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key, Use::Create)?;
-        let medium = Medium::new(parts.tree);
+        let medium = Medium::new(parts.tree, parts.lock);
         let mut log = parts.log.ok_or(Error::Closed)?;
         let database = contain_panic(|| {
             let options = Options { cache_bytes: CACHE_BYTES.min(options.cache_bytes), ..options };

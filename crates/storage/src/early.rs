@@ -26,10 +26,10 @@ const RECORD_HEADER_BYTES: usize = 36;
 const COPIED_BYTES: usize = 4 << 20;
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Copies everything that a disk of an early format holds, and leaves it as it was.
+/// Copies everything that a disk of an early format holds, and leaves it as it was. No other process may have it.
 pub(crate) fn copy(disk: Arc<dyn Disk>, key: Option<Key>, to: &Store) -> Result<(), Error> {
     let (log, tree) = parts(disk, key)?;
-    let medium = Medium::read_only(Base::Plain(tree))?;
+    let medium = Medium::read_only(Base::Plain(tree), None)?;
     contain_panic(|| {
         let database =
             redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(medium.lease())?;

@@ -22,6 +22,7 @@ use crate::log::Log;
 use crate::medium::{Base, Section, is_blank};
 use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};
 use crate::{Disk, Error};
+use redb::BackendError;
 use redb::backends::FileBackend;
 use std::fs::OpenOptions;
 use std::io;
@@ -41,6 +42,8 @@ const SEARCHED_BYTES_MAX: u64 = 1 << 30;
 
 /// The parts of a store's disk.
 pub(crate) struct Parts {
+    /// Absent in memory.
+    pub(crate) lock: Option<Lock>,
     /// Absent in memory.
     pub(crate) log: Option<Log>,
     pub(crate) tree: Base,
@@ -66,15 +69,15 @@ pub(crate) fn parts(
     key: Option<Key>,
     purpose: Use,
 ) -> Result<Parts, Error> {
+    // Before anything is read: another process may be writing what is read here.
+    let lock = Lock::take(&disk, purpose)?;
     let begun: [u8; 16] = begin(&*disk)?;
     if let Some(version) = early_version(&begun) {
         return Err(Error::Early { version });
     }
     let header = match Header::find(&*disk)? {
         Some(header) => header,
-        None if purpose == Use::Create => {
-            exclusively(&*disk, || lay_out(&*disk, log_bytes.next_multiple_of(HEADER_BYTES), key))?
-        }
+        None if purpose == Use::Create => lay_out(&*disk, log_bytes.next_multiple_of(HEADER_BYTES), key)?,
         None if disk.len()? == 0 => {
             return Err(Error::Damaged { cause: "it is empty".to_owned() });
         }
@@ -86,9 +89,7 @@ pub(crate) fn parts(
         }
         None => return Err(not_ours()),
     };
-    if purpose != Use::Read {
-        header.heal(&*disk)?;
-    }
+    let raw = Arc::clone(&disk);
     let tree = 2 * HEAD_BYTES + header.log_bytes;
     if !header.finished && purpose != Use::Create {
         return Err(Error::Damaged { cause: "it was never finished".to_owned() });
@@ -112,7 +113,39 @@ pub(crate) fn parts(
     let records = Section::between(Arc::clone(&disk), HEAD_BYTES, second_head);
     let log = Log::new(records, reach, tag_key, !header.finished);
     let checked = Checked::open(disk, roots, tree, tag_key, !header.finished)?;
-    Ok(Parts { log: Some(log), tree: Base::Checked(Box::new(checked)), is_new: !header.finished })
+    // Not before it is known to be the right one.
+    if purpose != Use::Read {
+        header.heal(&*raw)?;
+    }
+    let tree = Base::Checked(Box::new(checked));
+    Ok(Parts { lock: Some(lock), log: Some(log), tree, is_new: !header.finished })
+}
+
+/// A disk that no other process has, or none that writes. Until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock(Arc<dyn Disk>);
+
+impl Lock {
+    fn take(disk: &Arc<dyn Disk>, purpose: Use) -> Result<Self, Error> {
+        let (start, end) = (Bound::Included(0), Bound::Unbounded);
+        let taken = match purpose {
+            Use::Create | Use::Open => disk.try_lock_range(start, end),
+            Use::Read => disk.try_lock_shared_range(start, end),
+        };
+        match taken {
+            // A disk without locks is this process's own.
+            Ok(true) | Err(BackendError::Unsupported) => Ok(Self(Arc::clone(disk))),
+            Ok(false) => Err(Error::InUse { path: PathBuf::new() }),
+            Err(error) => Err(redb::Error::from(error).into()),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // It goes with the file in any case.
+        let _ = self.0.close();
+    }
 }
 
 /// Notes that a new disk has a tree.
@@ -126,18 +159,19 @@ pub(crate) fn finish(disk: &dyn Disk) -> Result<(), Error> {
 /// Puts the data key of the store in `dir`, which nobody may have open, under another master key.
 pub fn rekey(dir: &Path, old: Key, new: Key) -> Result<(), Error> {
     let path = dir.join(FILE_NAME);
-    let disk = FileBackend::new(OpenOptions::new().read(true).write(true).open(&path)?)?;
+    let file = FileBackend::new(OpenOptions::new().read(true).write(true).open(&path)?)?;
+    let disk: Arc<dyn Disk> = Arc::new(file);
     let changed = exclusively(&disk, || {
-        if let Some(version) = early_version(&begin(&disk)?) {
+        if let Some(version) = early_version(&begin(&*disk)?) {
             return Err(Error::Early { version });
         }
-        let header = Header::find(&disk)?.ok_or_else(not_ours)?;
+        let header = Header::find(&*disk)?.ok_or_else(not_ours)?;
         let Some(wrapped) = header.wrapped else { return Err(Error::NotSealed) };
         let data_key = DataKey::unwrap(&wrapped, old).ok_or(Error::WrongKey)?;
         let number = header.number + 1;
         // One after the other, so that one of them is whole whenever the power goes. When both are written, the old
         // master key opens nothing.
-        Header { number, wrapped: Some(data_key.wrap(new)), ..header }.write_both(&disk)
+        Header { number, wrapped: Some(data_key.wrap(new)), ..header }.write_both(&*disk)
     });
     changed.map_err(|error| error.at(&path))
 }
@@ -164,26 +198,15 @@ pub(crate) fn early_version(begun: &[u8; 16]) -> Option<u64> {
 }
 
 /// Does something while no other process has the disk.
-pub(crate) fn exclusively<T>(disk: &dyn Disk, action: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let (start, end) = (Bound::Included(0), Bound::Unbounded);
-    let locked = match disk.try_lock_range(start, end) {
-        Ok(true) => true,
-        Ok(false) => return Err(Error::InUse { path: PathBuf::new() }),
-        // A disk without locks is this process's own.
-        Err(_) => false,
-    };
-    let done = action();
-    if locked {
-        disk.unlock_range(start, end).map_err(redb::Error::from)?;
-    }
-    done
+pub(crate) fn exclusively<T>(
+    disk: &Arc<dyn Disk>,
+    action: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let _lock = Lock::take(disk, Use::Open)?;
+    action()
 }
 
 fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<Header, Error> {
-    // Another process may have come first.
-    if let Some(header) = Header::find(disk)? {
-        return Ok(header);
-    }
     if !is_blank(disk, 0)? {
         return Err(not_ours());
     }

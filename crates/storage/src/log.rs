@@ -12,7 +12,8 @@
 //! A record that was cut short by a crash ends the log, because nothing after it was acknowledged. Each
 //! record tells how many before it were on disk: if one of those cannot be read, the log is damaged, and
 //! that is an error rather than its end. After the last record, when nobody writes for a moment, a mark elsewhere
-//! tells the same.
+//! tells the same. The mark also tells of every epoch that has begun, so that a tree which was put back to one before
+//! is found.
 //!
 //! Records are checked by a keyed hash over what they say and where they are.
 
@@ -177,14 +178,23 @@ impl Log {
 
     /// How many records of this epoch were once on disk, as far as the mark knows.
     fn marked(&self) -> u64 {
+        self.read_mark().filter(|(epoch, _)| *epoch == self.epoch).map_or(0, |(_, count)| count)
+    }
+
+    /// The epoch that the mark is of, and how many records it had. Absent if it is not what was written.
+    fn read_mark(&self) -> Option<(u64, u64)> {
         let mut bytes = [0; MARK_BYTES];
-        if self.reach.read(0, &mut bytes).is_err() {
-            return 0;
-        }
+        self.reach.read(0, &mut bytes).ok()?;
         let (words, _) = bytes.as_chunks::<8>();
         let [epoch, count, sum] = [0, 1, 2].map(|n| u64::from_le_bytes(words[n]));
-        let whole = self.key.sum([MARK, 0], &bytes[..16]) == sum;
-        if whole && epoch == self.epoch { count } else { 0 }
+        (self.key.sum([MARK, 0], &bytes[..16]) == sum).then_some((epoch, count))
+    }
+
+    /// Whether an epoch after this one has begun.
+    fn is_behind(&self) -> io::Result<bool> {
+        let marked = self.read_mark().is_some_and(|(epoch, _)| epoch > self.epoch);
+        Ok(marked
+            || self.read_header(0)?.is_some_and(|first| first.epoch > self.epoch && self.is_whole(0, &first)))
     }
 
     /// Makes void what the last sync did not cover, as far as the disk lets it: the answer is whether that is certain.
@@ -210,7 +220,7 @@ impl Log {
             return Ok(());
         }
         let damaged = |cause: &str| Error::Damaged { cause: format!("its log {cause}") };
-        if self.read_header(0)?.is_some_and(|first| first.epoch > epoch && self.is_whole(0, &first)) {
+        if self.is_behind()? {
             return Err(damaged("is of a later state than the rest"));
         }
         while let Some(header) = self.read_header(self.end)? {
@@ -252,9 +262,13 @@ impl Log {
 
     /// Takes over a log that is known to be empty. Its epoch is left for the next all the same, so that it is
     /// known only once.
-    pub(crate) fn begin_known(&mut self, epoch: u64) {
+    pub(crate) fn begin_known(&mut self, epoch: u64) -> Result<(), Error> {
         self.begin(epoch);
         self.full = true;
+        if self.is_behind()? {
+            return Err(Error::Damaged { cause: "its log is of a later state than the rest".to_owned() });
+        }
+        Ok(())
     }
 
     /// Gives out what the records say, oldest first, and the position of the last.

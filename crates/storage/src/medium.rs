@@ -10,16 +10,15 @@
 //! A store that is only read is opened the same way, and its layers are never written.
 //!
 //! Each `Database` gets a `Lease`. Taking the next one revokes it: a revoked lease can do nothing,
-//! so an abandoned `Database`, which writes when dropped, cannot harm its successor. The file's lock
-//! stays held in between.
+//! so an abandoned `Database`, which writes when dropped, cannot harm its successor. The file's lock is none of their
+//! business: it is taken before anything is read, and held until [`Medium::release`].
 
-use crate::Disk;
 use crate::checked::{Checked, PAGE_BYTES};
+use crate::file::Lock;
+use crate::{Disk, Error, salvage};
 use parking_lot::Mutex;
-use redb::BackendError;
 use std::collections::HashMap;
 use std::io;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -32,13 +31,6 @@ pub(crate) enum Base {
 }
 
 impl Base {
-    fn disk(&self) -> &dyn Disk {
-        match self {
-            Self::Checked(checked) => &**checked.disk(),
-            Self::Plain(section) => section,
-        }
-    }
-
     fn len(&self) -> io::Result<u64> {
         match self {
             Self::Checked(checked) => Ok(checked.len()),
@@ -89,13 +81,13 @@ pub(crate) struct Medium {
     /// The lease in force could not read.
     read_failed: AtomicBool,
     state: Mutex<State>,
+    lock: Mutex<Option<Lock>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// What is held, oldest first; each is to be synced before the next is written.
     layers: Vec<Layer>,
-    locks: Vec<(Bound<u64>, Bound<u64>)>,
 }
 
 /// What redb wrote between two syncs.
@@ -121,7 +113,7 @@ impl Layer {
 }
 
 impl Medium {
-    pub(crate) fn new(base: Base) -> Arc<Self> {
+    pub(crate) fn new(base: Base, lock: Option<Lock>) -> Arc<Self> {
         Arc::new(Self {
             base,
             lease: AtomicU64::new(0),
@@ -130,11 +122,12 @@ impl Medium {
             frozen: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
             state: Mutex::default(),
+            lock: Mutex::new(lock),
         })
     }
 
     /// For a store that is only read.
-    pub(crate) fn read_only(base: Base) -> io::Result<Arc<Self>> {
+    pub(crate) fn read_only(base: Base, lock: Option<Lock>) -> io::Result<Arc<Self>> {
         let layer = Layer { len: base.len()?, ..Layer::default() };
         Ok(Arc::new(Self {
             base,
@@ -143,7 +136,8 @@ impl Medium {
             read_only: true,
             frozen: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
-            state: Mutex::new(State { layers: vec![layer], locks: Vec::new() }),
+            state: Mutex::new(State { layers: vec![layer] }),
+            lock: Mutex::new(lock),
         }))
     }
 
@@ -184,6 +178,20 @@ impl Medium {
             Base::Checked(checked) => checked.damaged_pages(),
             Base::Plain(_) => 0,
         }
+    }
+
+    /// Pages that redb needs for itself and that cannot be read. Not while they are written to.
+    pub(crate) fn unreadable_pages(&self) -> Result<u64, Error> {
+        match &self.base {
+            Base::Checked(checked) if self.read_only => salvage::unreadable_pages(checked),
+            Base::Checked(_) | Base::Plain(_) => Ok(0),
+        }
+    }
+
+    /// Lets other processes have the disk. Nothing may be done with it any more.
+    pub(crate) fn release(&self) {
+        self.revoke();
+        drop(self.lock.lock().take());
     }
 
     /// Lets the `Database` that holds the lease write no more.
@@ -319,69 +327,6 @@ impl Disk for Lease {
             None => self.medium.base.write(offset, data),
         }
     }
-
-    fn close(&self) -> io::Result<()> {
-        if self.check().is_err() {
-            return Ok(());
-        }
-        self.medium.state.lock().locks.clear();
-        self.medium.base.disk().close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        if self.medium.read_only {
-            // A file that is only read cannot be locked against other readers, and need not be.
-            return self.try_lock_shared_range(start, end);
-        }
-        self.locked(start, end, || self.medium.base.disk().try_lock_range(start, end))
-    }
-
-    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.locked(start, end, || self.medium.base.disk().try_lock_shared_range(start, end))
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.locked(start, end, || self.medium.base.disk().lock_range(start, end).map(|()| true)).map(drop)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.locked(start, end, || self.medium.base.disk().lock_shared_range(start, end).map(|()| true))
-            .map(drop)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        let mut state = self.medium.state.lock();
-        if self.check().is_err() {
-            return Ok(());
-        }
-        state.locks.retain(|held| *held != (start, end));
-        self.medium.base.disk().unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.medium.base.disk().query_lock_range(start, end)
-    }
-}
-
-impl Lease {
-    /// A lock that an earlier lease took is still held, and is this one's now.
-    fn locked(
-        &self,
-        start: Bound<u64>,
-        end: Bound<u64>,
-        lock: impl FnOnce() -> Result<bool, BackendError>,
-    ) -> Result<bool, BackendError> {
-        let mut state = self.medium.state.lock();
-        self.check()?;
-        if state.locks.contains(&(start, end)) {
-            return Ok(true);
-        }
-        let taken = lock()?;
-        if taken {
-            state.locks.push((start, end));
-        }
-        Ok(taken)
-    }
 }
 
 /// Whether a disk holds nothing but zeros from an offset on.
@@ -398,36 +343,6 @@ pub(crate) fn is_blank(disk: &dyn Disk, from: u64) -> io::Result<bool> {
     }
     Ok(true)
 }
-
-/// Locks are those of the disk below, in `self.disk`.
-macro_rules! forward_locks {
-    () => {
-        fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-            self.disk.try_lock_range(start, end)
-        }
-
-        fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-            self.disk.try_lock_shared_range(start, end)
-        }
-
-        fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-            self.disk.lock_range(start, end)
-        }
-
-        fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-            self.disk.lock_shared_range(start, end)
-        }
-
-        fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-            self.disk.unlock_range(start, end)
-        }
-
-        fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-            self.disk.query_lock_range(start, end)
-        }
-    };
-}
-pub(crate) use forward_locks;
 
 /// A part of a disk, which looks like a disk of its own. Its sync is one of the whole disk.
 #[derive(Clone, Debug)]
@@ -473,12 +388,6 @@ impl Disk for Section {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.write(self.start + offset, data)
     }
-
-    fn close(&self) -> io::Result<()> {
-        self.disk.close()
-    }
-
-    forward_locks!();
 }
 
 /// Reads what the base would hold if the layers were written.

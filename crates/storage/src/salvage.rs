@@ -92,6 +92,34 @@ pub fn salvage_disk(disk: impl crate::Disk, options: Options, to: &Store) -> Res
     Ok(out.salvaged)
 }
 
+/// Pages that redb needs for itself and that cannot be read: those of its tables, and of its notes of what is free.
+pub(crate) fn unreadable_pages(tree: &Checked) -> Result<u64, Error> {
+    let pages = Pages::new(tree)?;
+    let mut walk = Walk { pages: &pages, damaged: 0, lost: Vec::new() };
+    let mut below = Vec::new();
+    for root in [pages.user_root, pages.system_root] {
+        for (name, record) in walk.table(root, Widths::VARIABLE)? {
+            // Whoever reads the entries finds what is damaged there.
+            if name != b"data" {
+                below.extend(table_root(&record).map(|root| (root, 0)));
+            }
+        }
+    }
+    let mut unreadable = walk.damaged;
+    while let Some((number, depth)) = below.pop() {
+        let page = pages.read(number)?.filter(|_| depth < DEPTH_MAX);
+        let any = Widths { key: Some(0), value: None };
+        match page.as_deref() {
+            Some([LEAF, ..]) => {}
+            Some(page @ [BRANCH, ..]) if let Some((children, _)) = children(page, any) => {
+                below.extend(children.into_iter().map(|child| (child, depth + 1)));
+            }
+            Some(_) | None => unreadable += 1,
+        }
+    }
+    Ok(unreadable)
+}
+
 /// What is written at once.
 const COPIED_BYTES: usize = 4 << 20;
 

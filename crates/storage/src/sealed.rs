@@ -9,16 +9,13 @@
 //!
 //! A block of zeros on disk is a block of zeros: that is how a file looks where nothing was ever written.
 
-use crate::medium::forward_locks;
 use crate::{Disk, Error};
 use aes::Aes256;
 use aes::cipher::KeyInit;
 use aes_kw::KwAes256;
 use highway::{HighwayHash, HighwayHasher};
-use redb::BackendError;
 use std::fmt;
 use std::io;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use xts_mode::{Xts128, get_tweak_default};
@@ -161,13 +158,17 @@ impl Sealed {
             self.disk.read(offset, present)?;
         }
         absent.fill(0);
+        self.decrypt(offset, sectors);
+        Ok(())
+    }
+
+    fn decrypt(&self, offset: u64, sectors: &mut [u8]) {
         let blank: Vec<usize> =
             blocks(sectors).filter(|(_, block)| is_zero(block)).map(|(at, _)| at).collect();
         self.cipher.decrypt_area(sectors, SECTOR_BYTES as usize, sector(offset), get_tweak_default);
         for at in blank {
             sectors[at..at + BLOCK_BYTES].fill(0);
         }
-        Ok(())
     }
 }
 
@@ -199,12 +200,14 @@ impl Disk for Sealed {
         if offset < self.start {
             return self.disk.read(offset, out);
         }
-        if offset + out.len() as u64 > self.disk.len()? {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
         let (first, bytes) = around(offset, out.len());
         if (first, bytes) == (offset, out.len()) {
-            return self.read_sectors(offset, out);
+            self.disk.read(offset, out)?;
+            self.decrypt(offset, out);
+            return Ok(());
+        }
+        if offset + out.len() as u64 > self.disk.len()? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut sectors = vec![0; bytes];
         self.read_sectors(first, &mut sectors)?;
@@ -240,10 +243,4 @@ impl Disk for Sealed {
         self.cipher.encrypt_area(&mut sectors, SECTOR_BYTES as usize, sector(first), get_tweak_default);
         self.disk.write(first, &sectors)
     }
-
-    fn close(&self) -> io::Result<()> {
-        self.disk.close()
-    }
-
-    forward_locks!();
 }

@@ -124,6 +124,11 @@ impl Store {
                 let _ = fs::remove_file(&unfinished);
                 return Err(error.into());
             }
+            // Another process gave it its name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                store.close()?;
+                return Err(io::Error::from(io::ErrorKind::AlreadyExists).into());
+            }
             // Not every file system has links.
             Err(_) => fs::rename(&unfinished, &path)?,
         }
@@ -135,7 +140,11 @@ impl Store {
     fn renew(dir: &Path, options: Options) -> Result<(), Error> {
         let (path, unfinished) = (dir.join(FILE_NAME), dir.join(UNFINISHED_NAME));
         let early: Arc<dyn Disk> = Arc::new(file(&path, Use::Open)?);
-        file::exclusively(&*early, || {
+        file::exclusively(&early, || {
+            // Another process may have done it before this one had the lock.
+            if file::early_version(&file::begin(&file(&path, Use::Read)?)?).is_none() {
+                return Ok(());
+            }
             // What an attempt left that was cut short.
             if unfinished.try_exists()? {
                 fs::remove_file(&unfinished)?;
@@ -156,7 +165,7 @@ impl Store {
     /// A store that is gone when it closes.
     pub fn memory(options: Options) -> Result<Store, Error> {
         let tree = Base::Plain(Section::from(Arc::new(InMemoryBackend::new()), 0));
-        Self::on_parts(Parts { log: None, tree, is_new: false }, None, options, Use::Create)
+        Self::on_parts(Parts { lock: None, log: None, tree, is_new: false }, None, options, Use::Create)
     }
 
     /// A store on any disk; a blank one becomes a new store.
@@ -197,7 +206,11 @@ impl Store {
         purpose: Use,
     ) -> Result<Store, Error> {
         let read_only = purpose == Use::Read;
-        let medium = if read_only { Medium::read_only(parts.tree)? } else { Medium::new(parts.tree) };
+        let medium = if read_only {
+            Medium::read_only(parts.tree, parts.lock)?
+        } else {
+            Medium::new(parts.tree, parts.lock)
+        };
         let committer = Committer::open(medium, parts.log, place, options, read_only)?;
         let shared = committer.shared();
         let thread =
@@ -280,6 +293,12 @@ impl Store {
     /// Why the last attempt to write failed; none once one has succeeded.
     pub fn write_fault(&self) -> Option<Error> {
         self.0.shared.write_fault()
+    }
+
+    /// Pages that hold no entries and cannot be read: without them nothing can be written. Only a store that is opened for
+    /// reading looks for them.
+    pub fn unreadable_pages(&self) -> Result<u64, Error> {
+        self.0.shared.unreadable_pages()
     }
 
     /// Refuses further writes, commits what is queued, and closes the file. Blocks the thread.
