@@ -31,6 +31,7 @@ pub(crate) mod rekey;
 pub(crate) mod release;
 pub(crate) mod restore;
 pub(crate) mod rm;
+pub(crate) mod salvage;
 pub(crate) mod scan;
 pub(crate) mod schema;
 pub(crate) mod seed;

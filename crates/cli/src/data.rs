@@ -1,13 +1,14 @@
 //! Data by the schema: which entity is meant, the values that are given, the store they are in.
 //!
-//! `keiba.Race` is entity `Race` of system `keiba`, looked for where `larder check` looks. Commands that only read
-//! leave a store's directory alone when it is not there.
+//! `keiba.Race` is entity `Race` of system `keiba`, looked for where `larder check` looks. Only commands that put
+//! something make a store where there is none; the others say that there is none.
 
 pub(crate) mod chosen;
 pub(crate) mod lines;
 mod show;
 mod values;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use larder::store::STORE_VARIABLE;
+use larder::store::{STORE_VARIABLE, Skipped};
 use larder::{Address, Entry, Error, Fields, Schema, Shelf, Store, System};
 use larder_model::{AttributeValue, Item, KeyType, Number};
 use larder_schema::schema::{KeyAttribute, KeySource, Lifecycle, Role};
@@ -105,11 +106,56 @@ impl fmt::Display for Key {
     }
 }
 
-/// Whether a command changes anything.
+/// What a command does with the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    Read,
-    Write,
+    /// Reads or changes what is there.
+    Existing,
+    /// Makes the store if there is none.
+    Create,
+}
+
+/// Refuses a directory that holds no store.
+pub(crate) fn check_there(store: &Address) -> Result<(), String> {
+    match store {
+        Address::Directory(path) if !larder_storage::Store::is_in(path) => Err(format!(
+            "there is no store in {}: name another with --store, or make one with `larder apply`",
+            path.display()
+        )),
+        Address::Directory(_) | Address::Memory | Address::DynamoDb { .. } => Ok(()),
+    }
+}
+
+/// Reading around what is damaged, if that is wanted.
+#[derive(Debug)]
+pub(crate) struct Around(Option<RefCell<Skipped>>);
+
+impl Around {
+    pub(crate) fn of(store: &Address, wanted: bool) -> Result<Self, String> {
+        match store {
+            Address::DynamoDb { .. } if wanted => {
+                Err("--skip-damaged reads a store's directory: stop its server and name it with --store"
+                    .to_owned())
+            }
+            _ => Ok(Self(wanted.then(RefCell::default))),
+        }
+    }
+
+    pub(crate) fn on(&self, store: Store) -> Store {
+        let Some(skipped) = &self.0 else { return store };
+        let (store, names) = store.skipping_damage();
+        skipped.replace(names);
+        store
+    }
+
+    /// Tells what was left out.
+    pub(crate) fn tell(&self) -> ExitCode {
+        let names = self.0.as_ref().map_or_else(Vec::new, |skipped| skipped.borrow().names());
+        for name in &names {
+            eprintln!("larder: left out, because it is damaged: {name}");
+        }
+        if names.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }
 
 impl Target {
@@ -130,11 +176,22 @@ impl Target {
         access: Access,
         work: impl AsyncFnOnce(Shelf<Entry>) -> Result<T, Error>,
     ) -> Result<T, String> {
+        self.work_through(kind, access, |store| store, work)
+    }
+
+    /// The same, on what is made of the store.
+    pub(crate) fn work_through<T>(
+        &self,
+        kind: &Kind,
+        access: Access,
+        through: impl FnOnce(Store) -> Store,
+        work: impl AsyncFnOnce(Shelf<Entry>) -> Result<T, Error>,
+    ) -> Result<T, String> {
+        if access == Access::Existing {
+            check_there(&self.store)?;
+        }
         let done = plan::runtime()?.block_on(async {
-            let store = match access {
-                Access::Read => Store::look(&self.store).await?,
-                Access::Write => Store::open(&self.store).await?,
-            };
+            let store = through(Store::open(&self.store).await?);
             let system = System::open_with(kind.schema.clone(), store, project::environment()).await?;
             work(system.entries(&kind.name).expect("the schema has it")).await
         });

@@ -55,6 +55,17 @@ pub enum Request {
     GetRecords(GetRecords),
 }
 
+impl Request {
+    /// Asks a scan or a query to leave out what cannot be read. Of others there is nothing to leave out.
+    pub fn skip_damaged(&mut self) {
+        match self {
+            Self::Scan(scan) => scan.skip_damaged = true,
+            Self::Query(query) => query.skip_damaged = true,
+            _ => {}
+        }
+    }
+}
+
 /// What an operation answers; the names are the operations'.
 #[derive(Debug)]
 pub enum Response {
@@ -93,6 +104,16 @@ pub enum Response {
     DescribeStream(StreamDescription),
     GetShardIterator(ShardIterator),
     GetRecords(GetRecordsOutput),
+}
+
+impl Response {
+    /// What a scan or a query left out because it cannot be read, by name.
+    pub fn skipped(&self) -> &[String] {
+        match self {
+            Self::Scan(page) | Self::Query(page) => &page.skipped,
+            _ => &[],
+        }
+    }
 }
 
 // Tables

@@ -14,6 +14,7 @@ mod items;
 mod lazy;
 mod observed;
 mod requests;
+mod skipping;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,7 @@ pub use larder_engine::ops;
 #[doc(hidden)]
 pub use observed::Probes;
 pub use requests::Requests;
+pub use skipping::Skipped;
 
 /// The variable that names the store when nobody else does.
 ///
@@ -272,6 +274,14 @@ impl Store {
     /// ```
     pub fn on(backend: Arc<dyn Backend>) -> Self {
         Self(backend)
+    }
+
+    /// The same store, whose scans and queries leave out what is damaged; and what they left out. Of the embedded
+    /// store only: another says nothing of damage.
+    pub fn skipping_damage(&self) -> (Self, Skipped) {
+        let skipped = Skipped::default();
+        let skipping = skipping::Skipping { backend: Arc::clone(&self.0), skipped: skipped.clone() };
+        (Self(Arc::new(skipping)), skipped)
     }
 
     /// What does the work.

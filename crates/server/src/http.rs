@@ -36,9 +36,12 @@ use crate::budget::{self, Budget, SMALL_BYTES, Share};
 use crate::encoding::{Encoding, UnpackError};
 use crate::metrics::Metrics;
 use crate::panics::{Caught, caught};
-use crate::pipeline::{Call, Pipeline};
+use crate::pipeline::{Answered, Call, Pipeline};
 use crate::request_id::RequestIds;
 
+/// Our own: asks a scan or a query to leave out what is damaged, and says how much that was.
+const X_LARDER_SKIP_DAMAGED: HeaderName = HeaderName::from_static("x-larder-skip-damaged");
+const X_LARDER_SKIPPED: HeaderName = HeaderName::from_static("x-larder-skipped");
 const X_AMZ_TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const X_AMZ_CRC32: HeaderName = HeaderName::from_static("x-amz-crc32");
 const X_AMZN_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
@@ -167,10 +170,20 @@ impl Endpoint {
         if body.len() > SMALL_BYTES && share.grow_to(body.len() * READ_PER_BYTE).is_err() {
             return Ok(throttled(&head.headers));
         }
+        let skip_damaged = text(&head.headers, &X_LARDER_SKIP_DAMAGED).eq_ignore_ascii_case("true");
         let target = text(&head.headers, &X_AMZ_TARGET);
-        let call = Call { target, host: host(head), body, share: &mut share };
+        let call = Call { target, host: host(head), skip_damaged, body, share: &mut share };
         Ok(match self.pipeline.handle(call, self.clock.trusted()).await {
-            Ok(body) => held(json(StatusCode::OK, content_type, body, &head.headers), share),
+            Ok(Answered { body, skipped }) => {
+                let mut answer = json(StatusCode::OK, content_type, body, &head.headers);
+                for name in &skipped {
+                    tracing::warn!(target, name, "left out of an answer, because it is damaged");
+                }
+                if skip_damaged {
+                    answer.headers_mut().insert(X_LARDER_SKIPPED, skipped.len().into());
+                }
+                held(answer, share)
+            }
             Err(error) => {
                 if let ApiError::Internal { cause } = &error {
                     tracing::error!(target, cause, "a request failed");

@@ -15,9 +15,19 @@ pub(crate) struct Call<'a> {
     pub(crate) target: &'a str,
     /// The host and port the client used.
     pub(crate) host: &'a str,
+    /// A scan or a query is to leave out what is damaged.
+    pub(crate) skip_damaged: bool,
     pub(crate) body: Bytes,
     /// What the request has of the memory for requests.
     pub(crate) share: &'a mut Share,
+}
+
+/// What the protocol answers.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) body: Vec<u8>,
+    /// What was left out because it is damaged, by name.
+    pub(crate) skipped: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -30,15 +40,15 @@ impl Pipeline {
         Self { engine }
     }
 
-    pub(crate) async fn handle(&self, call: Call<'_>, now: UnixTime) -> Result<Vec<u8>, ApiError> {
-        let Call { target, host, body, share } = call;
+    pub(crate) async fn handle(&self, call: Call<'_>, now: UnixTime) -> Result<Answered, ApiError> {
+        let Call { target, host, skip_damaged, body, share } = call;
         let refused = |error: &ApiError| {
             let name = target.split_once('.').map_or("", |(_, name)| name);
             self.engine.count_refused(Operation::named(name), error);
         };
         #[cfg(test)]
         assert_ne!(target, tests::PANIC, "told to");
-        let (request, bytes) = larder_wire::decode_measured(target, &body).inspect_err(refused)?;
+        let (mut request, bytes) = larder_wire::decode_measured(target, &body).inspect_err(refused)?;
         // From here on the request is its values; a write holds them until it is on disk.
         drop(body);
         share.grow_to(bytes).map_err(|_| ApiError::Throttled).inspect_err(refused)?;
@@ -46,7 +56,11 @@ impl Pipeline {
         let repeatable = !changes(&request);
         if let Request::DescribeEndpoints = request {
             // A client that asks is to stay with the address it asked.
-            return Ok(larder_wire::encode_endpoints(host));
+            let body = larder_wire::encode_endpoints(host);
+            return Ok(Answered { body, skipped: Vec::new() });
+        }
+        if skip_damaged {
+            request.skip_damaged();
         }
         let response = self.engine.execute(request, now).await?;
         let answer = larder_wire::encode(&response)?;
@@ -55,7 +69,7 @@ impl Pipeline {
             Err(_) if repeatable => return Err(ApiError::Throttled).inspect_err(refused),
             _ => share.set(answer.len().max(SMALL_BYTES)),
         }
-        Ok(answer)
+        Ok(Answered { body: answer, skipped: response.skipped().to_vec() })
     }
 }
 

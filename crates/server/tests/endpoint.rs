@@ -524,3 +524,46 @@ impl Body for Unfinished {
         SizeHint::with_exact(self.length as u64)
     }
 }
+
+#[tokio::test]
+async fn what_is_damaged_is_left_out_of_a_scan_that_asks_for_it() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let directory = || StoreConfig::Directory {
+        path: dir.path().to_owned(),
+        durability: Durability::Immediate,
+        key: None,
+    };
+    let config = || Config::local(directory());
+    let server = Running::start(config()).await;
+    let mut connection = server.connect().await;
+    connection.ok("CreateTable", table()).await;
+    for pk in ["apple", "pear", "plum"] {
+        connection.ok("PutItem", put(pk, "ripe")).await;
+    }
+    drop(connection);
+    server.stop().await.expect("it ends").expect("it closes its store");
+    let store =
+        larder_storage::Store::open(dir.path(), larder_storage::Options::default()).expect("it opens");
+    let mut batch = larder_storage::Batch::default();
+    for entry in
+        store.snapshot().range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded).expect("it reads")
+    {
+        let (key, _) = entry.expect("it is whole");
+        if key.windows(4).any(|part| part == b"pear") {
+            batch.put(key.to_vec(), b"rubbish".to_vec());
+        }
+    }
+    store.write(batch).expect("it writes");
+    store.close().expect("it closes");
+
+    let server = Running::start(config()).await;
+    let mut connection = server.connect().await;
+    let scan = json!({"TableName": "fruit"}).to_string().into_bytes();
+    let refused = connection.post("Scan", &[], scan.clone()).await;
+    assert_eq!(refused.status, StatusCode::INTERNAL_SERVER_ERROR);
+    let skipped = connection.post("Scan", &[("x-larder-skip-damaged", "true")], scan).await;
+    assert_eq!(skipped.status, StatusCode::OK);
+    assert_eq!(skipped.headers["x-larder-skipped"], "1");
+    let body: Value = serde_json::from_slice(&skipped.body).expect("it is JSON");
+    assert_eq!(body["Count"], 2);
+}

@@ -22,6 +22,7 @@ use larder_schema::schema::{Period, Rate, Workload};
 use reading::Measured;
 
 use super::plan;
+use crate::data::check_there;
 use crate::{project, terminal};
 
 /// Say what a system costs in a month, and what it saves
@@ -207,9 +208,10 @@ impl Cost {
 
     /// What the tables hold, by the schema's names of them.
     fn stored(&self, schema: &Schema) -> Result<BTreeMap<String, Stored>, String> {
+        check_there(&self.store)?;
         let environment = project::environment();
         let found = plan::runtime()?.block_on(async {
-            let store = Store::look(&self.store).await?;
+            let store = Store::open(&self.store).await?;
             let mut found = BTreeMap::new();
             for table in &schema.tables {
                 let name = schema.table_name(table, &environment).map_err(|error| error.to_string());

@@ -55,7 +55,7 @@ impl Listed {
     ) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
         let group = self.group(&kind)?;
-        let found = self.target.work(&kind, Access::Read, async |shelf| {
+        let found = self.target.work(&kind, Access::Existing, async |shelf| {
             let lifecycle = shelf.lifecycle(&self.lifecycle).expect("the schema has it");
             list(&lifecycle, group).limit(self.limit).await
         })?;

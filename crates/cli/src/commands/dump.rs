@@ -3,6 +3,8 @@
 //! The lines are those of [`lines`], and [`super::load`] takes them back. What has expired, breaks its checks or is of
 //! no entity is dumped too; secrets are, too, so a file is readable by its owner alone. Each table is read once.
 //!
+//! What is damaged ends it, unless `--skip-damaged` leaves that out and lists it.
+//!
 //! `--format dynamodb` writes whole tables instead, as DynamoDB exports them to S3 ([`larder::export`]).
 //!
 //! A file is written beside its place and put there whole at the end: an interrupted dump leaves nothing.
@@ -25,7 +27,7 @@ use tempfile::NamedTempFile;
 
 use super::{load, plan};
 use crate::data::chosen::{Chosen, Place, Systems, chosen};
-use crate::data::{lines, told};
+use crate::data::{Around, check_there, lines, told};
 use crate::{project, terminal};
 
 /// Write out all items of systems or entities, as lines that `larder load` takes back
@@ -52,6 +54,9 @@ pub(crate) struct Dump {
     /// Compress it, as is done for a name that ends in .gz
     #[arg(long)]
     gzip: bool,
+    /// Leave out what is damaged, and tell what that is; exit code 1 then
+    #[arg(long)]
+    skip_damaged: bool,
     /// Print what was exported as JSON
     #[arg(long)]
     json: bool,
@@ -75,6 +80,7 @@ impl Dump {
             Format::Lines => {}
         }
         let systems = chosen(&self.names)?;
+        let skipped = self.begin()?;
         let gzip = self.gzip || self.out.extension().is_some_and(|end| end == "gz");
         let mut out = Out::to(&self.out, gzip)?;
         let done = plan::runtime()?.block_on(async {
@@ -82,7 +88,7 @@ impl Dump {
                 // Watched for before anything is read.
                 biased;
                 _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
-                done = self.write(&systems, &mut out) => done,
+                done = self.write(&systems, &skipped, &mut out) => done,
             }
         });
         let written = match done {
@@ -96,7 +102,13 @@ impl Dump {
             Err(Failed::Other(error)) if self.out == Path::new(project::STDIN) => return Err(error),
             Err(Failed::Other(error)) => return Err(format!("{error}; {} is as it was", self.out.display())),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(skipped.tell())
+    }
+
+    /// Checks the place before anything is written.
+    fn begin(&self) -> Result<Around, String> {
+        check_there(&self.place.store)?;
+        Around::of(&self.place.store, self.skip_damaged)
     }
 
     fn run_export(self) -> Result<ExitCode, String> {
@@ -104,14 +116,15 @@ impl Dump {
             return Err("--format dynamodb writes a folder: name it with --out DIR".to_owned());
         }
         let tables = self.wanted_tables()?;
+        let skipped = self.begin()?;
         plan::runtime()?.block_on(async {
             tokio::select! {
                 biased;
                 _ = tokio::signal::ctrl_c() => Err("interrupted: the table under way is not exported".to_owned()),
-                done = self.export(&tables) => done,
+                done = self.export(&tables, &skipped) => done,
             }
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(skipped.tell())
     }
 
     /// Whole tables by their names in the store, and the regions they are in.
@@ -135,9 +148,9 @@ impl Dump {
         Ok(wanted)
     }
 
-    async fn export(&self, tables: &[(TableName, Option<String>)]) -> Result<(), String> {
-        let store = Store::look(&self.place.store).await;
-        let store = store.map_err(|error| told(&self.place.store, &error.into()))?;
+    async fn export(&self, tables: &[(TableName, Option<String>)], around: &Around) -> Result<(), String> {
+        let store = Store::open(&self.place.store).await;
+        let store = around.on(store.map_err(|error| told(&self.place.store, &error.into()))?);
         for (table, region) in tables {
             let bar = terminal::progress(None, table.to_string());
             let there = store.at(region.as_deref());
@@ -166,11 +179,11 @@ impl Dump {
         Ok(())
     }
 
-    async fn write(&self, all: &[Chosen], out: &mut Out) -> Result<usize, String> {
+    async fn write(&self, all: &[Chosen], around: &Around, out: &mut Out) -> Result<usize, String> {
         let bar = terminal::progress(None, "");
         let advised = |error| told(&self.place.store, &error);
-        let store = Store::look(&self.place.store).await.map_err(|error| advised(error.into()))?;
-        let mut systems = Systems::on(store);
+        let store = Store::open(&self.place.store).await.map_err(|error| advised(error.into()))?;
+        let mut systems = Systems::on(around.on(store));
         let mut written = 0;
         for chosen in all {
             let system = systems.with(&chosen.schema).await.map_err(advised)?;

@@ -24,7 +24,7 @@ impl Get {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
         let key = self.key.fields(&kind)?;
-        let found = self.target.work(&kind, Access::Read, async |shelf| match shelf.look(key).await {
+        let found = self.target.work(&kind, Access::Existing, async |shelf| match shelf.look(key).await {
             Look::Hit(found) => Ok(Some(found.into_record())),
             Look::Miss(Why::Unreachable(error)) => Err(error),
             Look::Miss(_) => Ok(None),

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::{plan, scan};
 use crate::data::chosen::Place;
-use crate::data::told;
+use crate::data::{check_there, told};
 use crate::{project, terminal};
 
 /// Parts of a large table that are sampled each, so that no partition stands for all.
@@ -113,7 +113,8 @@ impl Import {
     /// The tables of the store, with a sample of each.
     async fn deployed(&self) -> Result<(Found, String), String> {
         let wrong = |error: larder::store::Error| told(&self.place.store, &Error::from(error));
-        let store = Store::look(&self.place.store).await.map_err(wrong)?;
+        check_there(&self.place.store)?;
+        let store = Store::open(&self.place.store).await.map_err(wrong)?;
         let all = store.list_tables().await.map_err(wrong)?;
         let tables = match self.from.is_empty() {
             true => all,

@@ -54,8 +54,7 @@ pub(super) fn remove(
     yes: bool,
     what: impl FnOnce(&Shelf<Entry>) -> Invalidation<Entry>,
 ) -> Result<ExitCode, String> {
-    let access = if yes { Access::Write } else { Access::Read };
-    let (plan, done) = target.work(kind, access, async |shelf| {
+    let (plan, done) = target.work(kind, Access::Existing, async |shelf| {
         let plan = what(&shelf).plan().await?;
         if !yes {
             return Ok((plan, None));

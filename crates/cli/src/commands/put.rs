@@ -43,7 +43,7 @@ impl Put {
         };
         let fields = kind.draft(document, &self.fields)?;
         let create = self.new || kind.lacks_sequence(&fields);
-        let (entry, changed) = self.target.work(&kind, Access::Write, async |shelf| {
+        let (entry, changed) = self.target.work(&kind, Access::Create, async |shelf| {
             if create {
                 return Ok((shelf.create(fields).await?, true));
             }

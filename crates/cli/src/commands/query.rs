@@ -55,7 +55,7 @@ impl Query {
         };
         let (at, from) = (bound("--at", &self.at)?, bound("--from", &self.from)?);
         let until = bound("--until", &self.until)?;
-        let page = self.target.work(&kind, Access::Read, async |shelf| {
+        let page = self.target.work(&kind, Access::Existing, async |shelf| {
             let mut query = match index {
                 Some(index) => shelf.index_by(index, partition),
                 None => shelf.within_by(partition),

@@ -26,7 +26,7 @@ impl Release {
         let kind = self.target.kind()?;
         let name = &kind.lifecycle(&self.lifecycle)?.name;
         let key = self.key.fields(&kind)?;
-        let released = self.target.work(&kind, Access::Write, async |shelf| {
+        let released = self.target.work(&kind, Access::Existing, async |shelf| {
             let lifecycle = shelf.lifecycle(name).expect("the schema has it");
             match lifecycle.release(key).await {
                 Ok(entry) => Ok(Some(entry)),

@@ -22,7 +22,7 @@ impl Rm {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
         let key = self.key.fields(&kind)?;
-        let removed = self.target.work(&kind, Access::Write, async |shelf| shelf.delete(key).await)?;
+        let removed = self.target.work(&kind, Access::Existing, async |shelf| shelf.delete(key).await)?;
         let Some(entry) = removed else { return Ok(self.target.not_found(&self.key)) };
         if self.target.json {
             self.target.show(&kind, &entry)?;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use larder::{Entry, Error, Fields, Page, Shelf};
 
-use crate::data::{self, Access, Given, Kind, Target};
+use crate::data::{self, Access, Around, Given, Kind, Target};
 use crate::terminal;
 
 /// List records of an entity, by reading the whole table; what reads more than 1 MB shows its price first
@@ -32,6 +32,9 @@ pub(crate) struct Scan {
     /// Also what has expired and is still stored
     #[arg(long)]
     even_expired: bool,
+    /// Leave out what is damaged, and tell what that is; exit code 1 then
+    #[arg(long)]
+    skip_damaged: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -41,22 +44,29 @@ impl Scan {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
         let wanted = kind.fields(&self.fields)?;
-        let page = self.target.work(&kind, Access::Read, async |shelf| {
-            // How many records have these fields is known at the end: the limit makes no promise.
-            let scan = self.scan(&shelf, wanted.is_empty().then_some(self.limit), self.cursor.as_deref());
-            let estimate = scan.explain().await?;
-            if !estimate.exact && !self.yes {
-                eprintln!("{estimate}");
-                if !confirmed() {
-                    return Ok(None);
+        let around = Around::of(self.target.store(), self.skip_damaged)?;
+        let page = self.target.work_through(
+            &kind,
+            Access::Existing,
+            |store| around.on(store),
+            async |shelf| {
+                // How many records have these fields is known at the end: the limit makes no promise.
+                let scan = self.scan(&shelf, wanted.is_empty().then_some(self.limit), self.cursor.as_deref());
+                let estimate = scan.explain().await?;
+                if !estimate.exact && !self.yes {
+                    eprintln!("{estimate}");
+                    if !confirmed() {
+                        return Ok(None);
+                    }
                 }
-            }
-            self.read(&shelf, &wanted).await.map(Some)
-        })?;
+                self.read(&shelf, &wanted).await.map(Some)
+            },
+        )?;
         let Some(page) = page else {
             return Err("nothing was read beyond the first page: add --yes, or a smaller --limit".to_owned());
         };
-        self.show(&kind, page)
+        let shown = self.show(&kind, page)?;
+        Ok(if around.tell() == ExitCode::SUCCESS { shown } else { ExitCode::FAILURE })
     }
 
     fn scan(&self, shelf: &Shelf<Entry>, limit: Option<usize>, cursor: Option<&str>) -> larder::Scan<Entry> {

@@ -54,8 +54,9 @@ struct Found {
 impl Stats {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let asked = self.asked()?;
+        data::check_there(&self.store)?;
         let whole = plan::runtime()?.block_on(async {
-            let store = Store::look(&self.store).await.map_err(|error| plan::advise(&self.store, &error))?;
+            let store = Store::open(&self.store).await.map_err(|error| plan::advise(&self.store, &error))?;
             let mut found = Vec::new();
             for asked in &asked {
                 found.push(self.sizes(&store, asked).await?);
