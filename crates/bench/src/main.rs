@@ -18,6 +18,7 @@ mod recovery;
 mod report;
 mod results;
 mod run;
+mod tables;
 mod targets;
 mod workload;
 
@@ -89,6 +90,12 @@ enum Process {
         #[arg(long)]
         quick: bool,
     },
+    /// Measures what ten thousand tables cost: making, describing and listing them, and a server that has them
+    Tables {
+        /// Few tables, as a check that it runs
+        #[arg(long)]
+        quick: bool,
+    },
     /// The load generator, driven by the bench
     #[command(hide = true)]
     Load {
@@ -119,6 +126,9 @@ fn main() -> ExitCode {
         Some(Process::Recovery { rounds, seconds, quick: false }) => {
             let sizes = Sizes::full(usize::from(*rounds), Duration::from_secs_f64(*seconds));
             recovery::run(sizes).map(|()| true)
+        }
+        Some(Process::Tables { quick }) => {
+            tables::run(if *quick { tables::Sizes::quick() } else { tables::Sizes::full() }).map(|()| true)
         }
         Some(Process::Load { server }) => load::serve(*server).map(|()| true),
         Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),

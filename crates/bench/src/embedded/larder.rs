@@ -115,6 +115,7 @@ impl Embedded for Larder {
                     start: None,
                     consistent: false,
                     capacity: ReturnCapacity::None,
+                    skip_damaged: false,
                 })
             }
             Request::Batch(samples) => self.batch(samples.into_iter())?,
