@@ -194,7 +194,7 @@ impl Shared {
 
     /// Why nothing can be written, as far as the last attempt showed.
     pub(crate) fn write_fault(&self) -> Option<Error> {
-        self.fault.lock().clone()
+        self.fault.lock().clone().or_else(|| self.is_full().then_some(Error::Full))
     }
 
     pub(crate) fn unreadable_pages(&self) -> Result<u64, Error> {
@@ -850,8 +850,12 @@ impl Committer {
         self.room.as_ref().is_none_or(|(place, room)| room.may_owe(&**place, debt))
     }
 
-    /// If the cause is a full disk, only what makes room is taken from now on.
+    /// If the cause is a full disk, only what makes room is taken from now on. A copy that took the room is given up instead.
     fn notice(&mut self, cause: &Error) {
+        if cause.is_full_disk() && self.copying.is_some() {
+            self.abandon_copy();
+            return;
+        }
         if let Some((place, room)) = self.room.as_mut().filter(|_| cause.is_full_disk()) {
             room.run_out(&**place, self.live);
             self.shared.full.store(true, Ordering::Release);
@@ -864,11 +868,17 @@ impl Committer {
 
     /// Takes all writes again if there is room for them.
     fn look_for_room(&mut self) {
+        // What the log owes is paid while the room of the reserve is there for it.
+        if self.debt > 0 && !self.checkpoint_or_reopen() {
+            let _ = self.restore();
+            return;
+        }
         if let Some((place, room)) = &mut self.room
             && room.look(&**place, self.live)
         {
             self.shared.full.store(false, Ordering::Release);
         }
+        self.begin_copy();
     }
 
     fn next_position(&self) -> Position {

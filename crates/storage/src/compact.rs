@@ -7,7 +7,7 @@
 //!
 //! Promises:
 //! - At every moment one of the two files has the name, and that one has every write that was answered.
-//! - Nobody waits for more than a step, and snapshots from before stay readable: their file goes when they do.
+//! - Nobody waits for more than a step, or for the syncs at the beginning and the end, and snapshots from before stay readable: their file goes when they do.
 //! - A copy that fails changes nothing.
 
 use crate::batch::Changed;
@@ -33,7 +33,7 @@ const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 /// After a step the thread is left to others for so many times as long as it took.
 const PAUSES: u32 = 3;
 /// A copy is made when the tree's part of the file is so many times as large as what is in it. A fresh copy takes
-/// about 1.3 times as much.
+/// at most about twice as much.
 const GAPS: u64 = 3;
 
 /// A copy that is being made.

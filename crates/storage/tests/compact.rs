@@ -179,6 +179,22 @@ fn power_loss_at_any_operation_of_the_copy_keeps_every_acknowledged_write() {
     }
 }
 
+/// Without a copy.
+#[test]
+fn what_is_free_at_the_end_of_the_file_is_given_back_at_checkpoints() {
+    let place = place(1 << 40);
+    let (store, _) = with_gaps(&place);
+    let before = store.activity().unwrap().bytes;
+    store.write(delete(0..400)).unwrap();
+    let mut n = 0;
+    wait("the file is shorter", || {
+        n += 1;
+        store.write(put(0, &vec![n as u8; 40_000])).unwrap();
+        store.activity().unwrap().bytes < before * 3 / 4
+    });
+    assert_eq!(all(&store.snapshot()).len(), 1);
+}
+
 #[test]
 fn a_disk_that_fills_while_it_is_copied_costs_the_copy_alone() {
     // Those that ask how much is left do not begin; the others fail on the way.
@@ -187,8 +203,9 @@ fn a_disk_that_fills_while_it_is_copied_costs_the_copy_alone() {
         let (store, expected) = with_gaps(&place);
         store.write(delete(0..300)).unwrap();
         place.tell_room(tells);
-        place.limit(place.used_bytes() + 300_000);
-        store.write(delete(300..380)).unwrap();
+        // Less than what is left takes.
+        place.limit(place.used_bytes() + 60_000);
+        wait("the rest is deleted", || store.write(delete(300..380)).is_ok());
         let tried = place.changes();
         let limit = Instant::now() + Duration::from_millis(500);
         while Instant::now() < limit {
