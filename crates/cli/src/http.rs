@@ -1,4 +1,4 @@
-//! One small text from a server on this machine or network: `/metrics`, `/readyz`.
+//! One small text from a server on this machine or network, `/metrics` or `/readyz`; or an answer that is read as it comes.
 
 use std::io::{BufRead, BufReader, Error, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -9,15 +9,42 @@ const LIMIT: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The status and the body. It asks by HTTP/1.0, whose answers come in one piece.
+/// Whoever sends nothing for this time while it is being read is gone.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// An answer whose body is read as it comes.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Box<dyn Read>,
+}
+
+/// The status and the body.
 pub(crate) fn get(host: &str, path: &str) -> Result<(u16, String), String> {
+    let Answer { status, body } =
+        ask(host, &format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n"), &[], LIMIT)?;
+    let mut text = String::new();
+    body.take(BODY_BYTES_MAX).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Ok((status, text))
+}
+
+/// Asks for something that only who means it may ask for.
+pub(crate) fn post(host: &str, path: &str, body: &[u8]) -> Result<Answer, String> {
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.0\r\nHost: {host}\r\nX-Larder-Admin: 1\r\nContent-Length: {length}\r\n\r\n"
+    );
+    ask(host, &head, body, SILENCE)
+}
+
+/// By HTTP/1.0, whose answers come in one piece.
+fn ask(host: &str, head: &str, body: &[u8], limit: Duration) -> Result<Answer, String> {
     let said = |error: Error| error.to_string();
     let port = if host.contains(':') { "" } else { ":80" };
     let mut addresses = format!("{host}{port}").to_socket_addrs().map_err(said)?;
     let address = addresses.next().ok_or("there is no such host")?;
     let mut stream = TcpStream::connect_timeout(&address, LIMIT).map_err(said)?;
-    stream.set_read_timeout(Some(LIMIT)).map_err(said)?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).map_err(said)?;
+    stream.set_read_timeout(Some(limit)).map_err(said)?;
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).map_err(said)?;
 
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
@@ -31,8 +58,6 @@ pub(crate) fn get(host: &str, path: &str) -> Result<(u16, String), String> {
     let length = head.iter().filter_map(|line| line.split_once(':'));
     let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length = length.filter_map(|(_, value)| value.trim().parse().ok()).next();
-    let mut body = String::new();
-    let expected = length.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
-    reader.take(expected).read_to_string(&mut body).map_err(said)?;
-    Ok((status.ok_or("the answer is not HTTP")?, body))
+    let status = status.ok_or("the answer is not HTTP")?;
+    Ok(Answer { status, body: Box::new(reader.take(length.unwrap_or(u64::MAX))) })
 }

@@ -326,6 +326,11 @@ impl Engine {
         self.store.write_fault().map(Error::from)
     }
 
+    /// The store below, for backups of it and its archive.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// What the store below has done so far, and how large it is.
     pub fn activity(&self) -> Result<Activity, Error> {
         Ok(self.store.activity()?)

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_storage::{Durability, Key};
+use larder_storage::{Durability, Key, archive};
 
 use crate::Limits;
 
@@ -15,6 +15,8 @@ pub struct Config {
     /// Listen on an address that other machines can reach, although nobody is authenticated.
     pub allow_remote: bool,
     pub store: StoreConfig,
+    /// Where every commit is archived to, so that the store can be rebuilt without its disk.
+    pub archive: Option<archive::Options>,
     /// How long after its time an expired item is removed.
     pub ttl_delay: Duration,
     /// What the history of changes may take; as much as there is, unless told.
@@ -29,6 +31,7 @@ impl Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             allow_remote: false,
             store,
+            archive: None,
             ttl_delay: Duration::ZERO,
             history_bytes_max: None,
             limits: Limits::default(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http_body_util::Either;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -162,8 +163,16 @@ async fn connection(
     let service = service_fn(|request| {
         let served = Arc::clone(&served);
         async move {
-            let response = served.endpoint.respond(request, &served.working).await;
+            let mut response = served.endpoint.respond(request, &served.working).await;
             served.finished.fetch_add(1, Ordering::Relaxed);
+            // An answer that is sent as it is made may take long; each part of it is a sign of life.
+            if let Ok(answer) = &mut response
+                && let Either::Right(streamed) = answer.body_mut()
+            {
+                streamed.on_each(move || {
+                    served.finished.fetch_add(1, Ordering::Relaxed);
+                });
+            }
             response
         }
     });

@@ -15,6 +15,8 @@ pub enum Error {
     Directory { path: PathBuf, cause: String },
     #[error("cannot open the store in {}: {cause}", path.display())]
     Open { path: PathBuf, cause: Box<larder_engine::Error> },
+    #[error("cannot archive the store: {cause}")]
+    Archive { cause: larder_storage::Error },
     #[error("cannot make a store in memory: {cause}")]
     Memory { cause: Box<larder_engine::Error> },
     #[error("the store did not close cleanly: {cause}")]

@@ -9,14 +9,15 @@
 //!
 //! A body is counted against the memory for requests as it arrives, and one that stops arriving is given up.
 //!
-//! `GET /metrics`, `/healthz` and `/readyz` are ours; `metrics.rs` says what they tell.
+//! `GET /metrics`, `/healthz` and `/readyz` are ours; `metrics.rs` says what they tell. So is `POST /_larder/backup`
+//! (`backup.rs`).
 
 use std::str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -32,6 +33,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
 use crate::admin::{self, Admin};
+use crate::backup::{self, Backups, Streamed};
 use crate::budget::{self, Budget, SMALL_BYTES, Share};
 use crate::encoding::{Encoding, UnpackError};
 use crate::metrics::Metrics;
@@ -74,7 +76,7 @@ const GATHERED_AT_FIRST: usize = 1024 * 1024;
 /// What a byte of a body usually takes once it is read, itself included. Afterwards it is known.
 const READ_PER_BYTE: usize = 5;
 
-type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Either<Full<Bytes>, Streamed>>;
 
 /// Everything a request needs. One for all connections.
 #[derive(Debug)]
@@ -82,6 +84,7 @@ pub(crate) struct Endpoint {
     pipeline: Pipeline,
     /// On memory servers alone.
     admin: Option<Admin>,
+    backups: Backups,
     clock: Clock,
     pub(crate) metrics: Metrics,
     budget: Arc<Budget>,
@@ -96,7 +99,8 @@ impl Endpoint {
         metrics: Metrics,
         budget: Arc<Budget>,
     ) -> Self {
-        Self { pipeline, admin, clock, metrics, budget, request_ids: RequestIds::new() }
+        let backups = Backups::new(metrics.store());
+        Self { pipeline, admin, backups, clock, metrics, budget, request_ids: RequestIds::new() }
     }
 
     /// Answers one request. Fails only when the client is gone. `working` is one higher while the request is
@@ -139,6 +143,7 @@ impl Endpoint {
             (&Method::GET, "/readyz") => self.ready(),
             (&Method::OPTIONS, "/") if head.headers.contains_key(ORIGIN) => preflight(&head.headers),
             (&Method::POST, admin::CLOCK_PATH) => self.clock_call(head, body).await?,
+            (&Method::POST, backup::PATH) => self.backup(head, body).await?,
             _ => not_found(),
         })
     }
@@ -205,6 +210,22 @@ impl Endpoint {
             Ok(()) => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
             Err(reason) => unavailable(&reason),
         }
+    }
+
+    async fn backup(&self, head: &Parts, body: Incoming) -> Result<Answer, hyper::Error> {
+        if !Backups::may_ask(&head.headers) {
+            return Ok(not_found());
+        }
+        let Ok(mut share) = self.budget.enter() else { return Ok(throttled(&head.headers)) };
+        let known = match whole(body, &mut share).await? {
+            Gathered::Whole(known) => known,
+            Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
+        };
+        let skip_damage = head.uri.query() == Some("skip-damage");
+        Ok(match self.backups.send(known, skip_damage, self.clock.trusted()) {
+            Some(streamed) => Response::new(Either::Right(streamed)),
+            None => unavailable("another backup is being made"),
+        })
     }
 
     async fn clock_call(&self, head: &Parts, body: Incoming) -> Result<Answer, hyper::Error> {
@@ -410,12 +431,13 @@ fn throttled(asked: &HeaderMap) -> Answer {
 /// The answer, which keeps its share of the memory until it is sent. A small one has been counted long enough.
 fn held(answer: Answer, mut share: Share) -> Answer {
     let (head, body) = answer.into_parts();
+    let Either::Left(body) = body else { return Response::from_parts(head, body) };
     let mut bytes = body.into_inner().unwrap_or_default();
     if bytes.len() > SMALL_BYTES {
         share.set(bytes.len());
         bytes = Bytes::from_owner(Held { bytes, _share: share });
     }
-    Response::from_parts(head, Full::new(bytes))
+    Response::from_parts(head, Either::Left(Full::new(bytes)))
 }
 
 struct Held {
@@ -451,7 +473,7 @@ fn json(status: StatusCode, content_type: HeaderValue, body: Vec<u8>, asked: &He
 
 fn plain(status: StatusCode, body: Bytes) -> Answer {
     let checksum = crc32fast::hash(&body);
-    let mut answer = Response::new(Full::new(body));
+    let mut answer = Response::new(Either::Left(Full::new(body)));
     *answer.status_mut() = status;
     answer.headers_mut().insert(X_AMZ_CRC32, checksum.into());
     answer

@@ -27,6 +27,7 @@
 
 mod admin;
 mod background;
+mod backup;
 mod budget;
 mod config;
 mod connections;
@@ -44,6 +45,7 @@ pub use config::{Config, StoreConfig};
 pub use connections::GRACE;
 pub use error::Error;
 pub use larder_storage::Durability;
+pub use larder_storage::archive::Options as ArchiveOptions;
 pub use limits::Limits;
 pub use panics::log_panics_with_their_place;
 pub use server::Server;

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use larder_engine::Engine;
 use larder_model::metrics::Exposition;
+use larder_storage::Store;
 use rustix::fs::StatVfsMountFlags;
 use tokio::time::Instant;
 
+use crate::backup;
 use crate::budget::Budget;
 
 /// A step of background work is bounded; one that takes longer than this hangs.
@@ -83,11 +85,16 @@ impl Metrics {
             .sample(&[], activity.checkpoints);
         text.counter("larder_store_checkpoint_seconds_total", "How long that took, all in all.")
             .sample(&[], activity.checkpoint_time.as_secs_f64());
+        backup::expose(self.engine.store(), &mut text);
         let mut text = text.finish();
         if let Some(more) = &self.more {
             text.push_str(&more());
         }
         Ok(text)
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        self.engine.store().clone()
     }
 
     /// Or why it is not ready.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use larder_engine::Engine;
 use larder_model::Clock;
-use larder_storage::Options;
+use larder_storage::{Options, Store};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
 use tokio::task;
 
 use crate::admin::Admin;
 use crate::background::Background;
+use crate::backup;
 use crate::budget::Budget;
 use crate::http::Endpoint;
 use crate::metrics::{Metrics, More, Pulse};
@@ -46,9 +47,9 @@ impl Server {
             return Err(Error::Remote { address: config.address });
         }
         let (listener, address) = listen(config.address)?;
-        let engine = open(&config.store)?;
-        engine.limit_history(config.history_bytes_max.unwrap_or(u64::MAX));
         let clock = Clock::system();
+        let engine = open(&config, &clock)?;
+        engine.limit_history(config.history_bytes_max.unwrap_or(u64::MAX));
         if let Err(error) = engine.resume_time(&clock) {
             tracing::error!(%error, "what the clock says cannot be noted");
         }
@@ -107,8 +108,13 @@ impl Server {
             Metrics::new(self.engine.clone(), directory, Some(pulse), Arc::clone(&budget), self.more_metrics);
         let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock, metrics, budget));
 
+        let watch = config.archive.map(|_| tokio::spawn(backup::watch(self.engine.store().clone())));
+
         connections::serve(self.listener, endpoint, limits.connections, shutdown).await;
 
+        if let Some(watch) = watch {
+            watch.abort();
+        }
         // The background work ends with the last that could ask for it.
         drop(ask);
         if let Err(panic) = background.await {
@@ -144,17 +150,25 @@ fn tell_damage(engine: &Engine) {
     }
 }
 
-fn open(store: &StoreConfig) -> Result<Engine, Error> {
-    match store {
+fn open(config: &Config, clock: &Clock) -> Result<Engine, Error> {
+    match &config.store {
         StoreConfig::Memory => Engine::memory().map_err(|cause| Error::Memory { cause: cause.into() }),
         StoreConfig::Directory { path, durability, key } => {
             let options = Options { durability: *durability, key: *key, ..Options::default() };
-            Engine::open(path, options).inspect(tell_damage).map_err(|error| match error {
+            let cannot = |error| match error {
                 larder_engine::Error::Storage(larder_storage::Error::Io { cause, .. }) => {
                     Error::Directory { path: path.clone(), cause }
                 }
                 cause => Error::Open { path: path.clone(), cause: cause.into() },
-            })
+            };
+            let store = Store::open(path, options).map_err(|error| cannot(error.into()))?;
+            if let Some(archive) = &config.archive {
+                // Before the engine writes anything.
+                let clock = clock.clone();
+                let now_ms = move || u64::try_from(clock.trusted().millis()).unwrap_or_default();
+                store.archive_to(archive.clone(), now_ms).map_err(|cause| Error::Archive { cause })?;
+            }
+            Engine::on_store(store).inspect(tell_damage).map_err(cannot)
         }
     }
 }

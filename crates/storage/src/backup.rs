@@ -58,7 +58,6 @@ use chunk::{Cut, Cuts};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::ops::Bound::Unbounded;
 use std::path::Path;
 
 const FORMAT: u64 = 1;
@@ -248,7 +247,7 @@ impl Repository {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Made, Error> {
         let mut writer = self.begin()?;
-        let mut cuts = Cuts::new(snapshot.range(Unbounded, Unbounded)?, request.skip_damage);
+        let mut cuts = Cuts::new(snapshot, request.skip_damage);
         for cut in cuts.by_ref() {
             writer.add(cut?)?;
             progress(writer.progress);
@@ -469,6 +468,20 @@ impl Writer {
         self.chunks.push(chunk);
     }
 
+    /// A name that no other backup has: two can be made within a second.
+    fn free_id(&self, request: Request, position: crate::Position) -> Result<String, Error> {
+        let suffix = if request.base.is_some() { "-base" } else { "" };
+        let first = format!("{}{suffix}", manifest::id(request.now_ms, position.commit));
+        let mut id = first.clone();
+        for n in 2.. {
+            if self.repository.backups.bytes(&format!("{id}{MANIFEST_END}"))?.is_none() {
+                break;
+            }
+            id = format!("{first}-{n}");
+        }
+        Ok(id)
+    }
+
     fn finish(self, position: crate::Position, request: Request) -> Result<Made, Error> {
         for place in self.places.values() {
             place.sync()?;
@@ -479,9 +492,8 @@ impl Writer {
         for n in &self.new {
             self.repository.content(&self.chunks[*n])?;
         }
-        let suffix = if request.base.is_some() { "-base" } else { "" };
         let manifest = Manifest {
-            id: format!("{}{suffix}", manifest::id(request.now_ms, position.commit)),
+            id: self.free_id(request, position)?,
             made_ms: request.now_ms,
             position,
             base: request.base,

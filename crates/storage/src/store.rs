@@ -68,6 +68,7 @@ struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     archive: Mutex<Option<Archive>>,
+    sealed: bool,
 }
 
 impl Store {
@@ -215,7 +216,8 @@ impl Store {
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;
-        Ok(Store(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)), archive: Mutex::default() })))
+        let (thread, sealed) = (Mutex::new(Some(thread)), options.key.is_some());
+        Ok(Store(Arc::new(Inner { shared, thread, archive: Mutex::default(), sealed })))
     }
 
     /// The last committed state. Waits for nothing.
@@ -278,6 +280,11 @@ impl Store {
         };
         *archive = Some(Archive::start(&self.0.shared, before, feed, ready)?);
         Ok(())
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_sealed(&self) -> bool {
+        self.0.sealed
     }
 
     /// How its archive is doing, if it has one.

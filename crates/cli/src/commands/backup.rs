@@ -1,6 +1,9 @@
-//! `larder backup`: backups of tables, on any store: made, listed, removed.
+//! `larder backup`: backups of tables, on any store: made, listed, removed; and of a whole store, in a directory.
 //!
-//! It asks in DynamoDB's own words, through the SDK, also of a store in this process; `restore.rs` brings them back.
+//! Of tables it asks in DynamoDB's own words, through the SDK, also of a store in this process. What is kept in a directory
+//! is `directory.rs`. `restore.rs` brings both back.
+
+mod directory;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,25 +23,28 @@ use crate::terminal;
 /// How often it is asked whether something is done.
 pub(super) const POLL: Duration = Duration::from_millis(200);
 
-/// Back up tables, or list and remove backups
+/// Back up a whole store to a directory, or tables inside the store
 ///
-/// A backup holds a table as it was at one moment, and stays in the store when the table goes. `larder restore` makes a
-/// new table of it.
+/// `larder backup --to DIR` writes the whole store, as it is at one moment, to a directory: the first time all of it, then
+/// what has changed. The store may be a directory that nobody has open, or a running server. Without --to, a backup holds a
+/// table, and stays in the store when the table goes. `larder restore` brings both back.
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
     /// Tables, by the names they have in the store
-    #[arg(value_name = "TABLE", required_unless_present_any = ["list", "rm"])]
+    #[arg(value_name = "TABLE", required_unless_present_any = ["list", "rm", "to"])]
     tables: Vec<String>,
+    #[command(flatten)]
+    directory: directory::Directory,
     #[command(flatten)]
     place: Place,
     /// What to call it [default: the table's name]
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "rm"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "rm", "to"])]
     name: Option<String>,
-    /// List backups, of these tables or of all
+    /// List backups: of these tables or of all, or those in the directory
     #[arg(long)]
     list: bool,
     /// Remove a backup
-    #[arg(long, value_name = "ARN", conflicts_with_all = ["list", "tables"])]
+    #[arg(long, value_name = "ARN", conflicts_with_all = ["list", "tables", "to"])]
     rm: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -47,6 +53,12 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        if let Some(to) = &self.directory.to {
+            return match self.list {
+                true => self.directory.show_all(to, self.json),
+                false => self.directory.run(to, &self.place, self.json),
+            };
+        }
         plan::runtime()?.block_on(async {
             let client = client(&self.place).await?;
             match &self.rm {

@@ -4,17 +4,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use larder_storage::backup::Repository;
 use larder_storage::{Key, rekey};
 
 /// Put an encrypted store under another key.
 ///
 /// What the store holds is not written again: its data key is wrapped by the new key. Nobody may have the store open.
-/// Keep the old key as long as backups of the directory exist that need it.
+/// Keep the old key as long as backups exist that need it; --backups puts a directory of those under the new key.
 #[derive(Debug, Args)]
 pub(crate) struct Rekey {
     /// Where the store is
     #[arg(long, value_name = "DIR", default_value = "larder-data")]
     data: PathBuf,
+    /// A directory of backups, or of an archive, to put under the other key instead of a store
+    #[arg(long, value_name = "DIR", conflicts_with = "data")]
+    backups: Option<PathBuf>,
     /// A file with the key it has; the key itself can be in LARDER_KEY instead
     #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE")]
     key_file: Option<PathBuf>,
@@ -25,12 +29,19 @@ pub(crate) struct Rekey {
 
 impl Rekey {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        super::check_store(&self.data)?;
+        if self.backups.is_none() {
+            super::check_store(&self.data)?;
+        }
         let old = super::key(self.key_file.as_deref())?
             .ok_or("no key was given: name the file of the present one with --key-file")?;
         let new = Key::from_file(&self.new_key_file).map_err(|error| error.to_string())?;
-        rekey(&self.data, old, new).map_err(|error| format!("{}: {error}", self.data.display()))?;
-        println!("{} is under the key in {} now", self.data.display(), self.new_key_file.display());
+        let changed = match &self.backups {
+            Some(backups) => Repository::rekey(backups, old, new).map_err(|error| error.to_string()),
+            None => rekey(&self.data, old, new).map_err(|error| format!("{}: {error}", self.data.display())),
+        };
+        changed?;
+        let place = self.backups.as_ref().unwrap_or(&self.data);
+        println!("{} is under the key in {} now", place.display(), self.new_key_file.display());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,5 +1,9 @@
-//! `larder restore`: a new table from a table as it was, or from a backup, on any store.
+//! `larder restore`: a new table from a table as it was, or from a backup, on any store; and a new store from a directory
+//! of backups, which is `rebuild.rs`.
 
+mod rebuild;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use aws_sdk_dynamodb::Client;
@@ -12,24 +16,31 @@ use super::plan;
 use crate::data::chosen::Place;
 use crate::terminal;
 
-/// Make a new table from a table as it was at a moment, or from a backup
+/// Make a new store from a directory of backups, or a new table from a table as it was or from a backup
 ///
-/// What is there stays as it is. The new table has the keys, indexes and billing of the old one; `larder apply` sets
-/// the rest once it has the name that the schema gives.
+/// `larder restore --from DIR --to NEWDIR` makes a new store of what `larder backup --to DIR` or `larder serve --archive DIR`
+/// wrote. Without --from, it makes a new table inside a store, with the keys, indexes and billing of the old one; `larder
+/// apply` sets the rest once it has the name that the schema gives. What is there stays as it is.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
     /// The table to go back in, by the name it has in the store
-    #[arg(value_name = "TABLE", required_unless_present = "backup")]
+    #[arg(value_name = "TABLE", required_unless_present_any = ["backup", "from"])]
     table: Option<String>,
-    /// What to call the new table
+    /// A directory of backups, or of an archive
+    #[arg(long, value_name = "DIR", conflicts_with = "table")]
+    from: Option<PathBuf>,
+    /// What to call the new table; with --from, the new store's directory
     #[arg(long, value_name = "TABLE")]
     to: String,
-    /// The moment, such as 2026-01-31T14:05:00Z [default: now]
+    /// The moment, such as 2026-01-31T14:05:00Z [default: now, or the latest there is]
     #[arg(long, value_name = "TIME", conflicts_with = "backup", value_parser = moment)]
     at: Option<DateTime>,
     /// The backup to take; `larder backup --list` names them
     #[arg(long, value_name = "ARN", conflicts_with = "table")]
     backup: Option<String>,
+    /// With --from, the key of encrypted backups, which the new store gets; the key itself can be in LARDER_KEY instead
+    #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE")]
+    key_file: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
 }
@@ -41,6 +52,13 @@ fn moment(text: &str) -> Result<DateTime, String> {
 
 impl Restore {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        if let Some(from) = &self.from {
+            let key = super::key(self.key_file.as_deref())?;
+            let at_ms = self
+                .at
+                .map(|at| at.to_millis().ok().and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default());
+            return rebuild::run(from, self.backup.as_deref(), at_ms, Path::new(&self.to), key);
+        }
         plan::runtime()?.block_on(async {
             let client = client(&self.place).await?;
             self.begin(&client).await?;

@@ -13,7 +13,7 @@ use std::process;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use larder_server::{Config, Durability, Error, Limits, Server, StoreConfig};
+use larder_server::{ArchiveOptions, Config, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
 
@@ -55,6 +55,12 @@ pub(crate) struct Serve {
     /// How many connections are served at once
     #[arg(long, value_name = "N", default_value_t = Limits::CONNECTIONS, value_parser = connections)]
     connections: usize,
+    /// Write every commit to this directory too, on another disk, so that `larder restore --from` can rebuild the store
+    #[arg(long, value_name = "DIR", conflicts_with = "memory")]
+    archive: Option<PathBuf>,
+    /// For how long the archive can be gone back in, as in 35d; what is older is removed
+    #[arg(long, value_name = "DURATION", default_value = "35d", requires = "archive", value_parser = humantime::parse_duration)]
+    archive_keep: Duration,
     /// Listen on an address other machines can reach, although anybody who reaches it may read and write
     #[arg(long)]
     allow_remote: bool,
@@ -85,6 +91,14 @@ impl Serve {
     }
 
     fn into_config(self) -> Result<Config, String> {
+        let archive = match self.archive {
+            None => None,
+            Some(directory) => {
+                let keep_ms = u64::try_from(self.archive_keep.as_millis()).ok();
+                let options = ArchiveOptions::new(directory, super::key(self.key_file.as_deref())?);
+                Some(ArchiveOptions { keep_ms, ..options })
+            }
+        };
         let store = if self.memory {
             StoreConfig::Memory
         } else {
@@ -102,7 +116,7 @@ impl Serve {
         limits.connections = self.connections;
         let (address, allow_remote, ttl_delay) = (self.dynamodb, self.allow_remote, self.ttl_delay);
         let history_bytes_max = self.history_limit;
-        Ok(Config { address, allow_remote, store, ttl_delay, limits, history_bytes_max })
+        Ok(Config { address, allow_remote, store, archive, ttl_delay, limits, history_bytes_max })
     }
 }
 

@@ -7,8 +7,9 @@
 //!
 //! A chunk's content is, for every entry, the lengths of key and value (32 bits each), the key and the value.
 
-use super::vault::Hash;
-use crate::Error;
+use super::vault::{Hash, hex};
+use crate::{Error, Lost, Piece, Pieces, Snapshot};
+use std::ops::Bound::Unbounded;
 
 /// What a chunk has at least, on average beyond that, and at most unless one entry is larger.
 const BYTES_MIN: usize = 256 << 10;
@@ -144,55 +145,68 @@ pub(crate) fn check(chunk: &Chunk, content: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Cuts what a range of a snapshot gives. Damaged values are an error, or are left out and listed.
-pub(crate) struct Cuts<I> {
-    entries: Option<I>,
+/// Cuts a snapshot. What is damaged in it is an error, or is left out and listed.
+pub(crate) struct Cuts {
+    pieces: Option<Pieces>,
     cutter: Cutter,
-    pub(crate) skip_damage: bool,
+    skip_damage: bool,
     pub(crate) skipped: Vec<Skipped>,
 }
 
 /// Something that a backup does not have because it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
+    /// The key, or the first that could not be read.
     pub key: Vec<u8>,
     pub cause: String,
 }
 
-impl<I, K: AsRef<[u8]>, V: AsRef<[u8]>> Cuts<I>
-where
-    I: Iterator<Item = Result<(K, V), Error>>,
-{
-    pub(crate) fn new(entries: I, skip_damage: bool) -> Self {
-        Self { entries: Some(entries), cutter: Cutter::default(), skip_damage, skipped: Vec::new() }
+impl Cuts {
+    pub(crate) fn new(snapshot: &Snapshot, skip_damage: bool) -> Self {
+        let pieces = Some(snapshot.pieces(Unbounded, Unbounded, true));
+        Self { pieces, cutter: Cutter::default(), skip_damage, skipped: Vec::new() }
     }
 }
 
-impl<I, K: AsRef<[u8]>, V: AsRef<[u8]>> Iterator for Cuts<I>
-where
-    I: Iterator<Item = Result<(K, V), Error>>,
-{
+impl Iterator for Cuts {
     type Item = Result<Cut, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match self.entries.as_mut()?.next() {
-                Some(Ok((key, value))) => {
-                    if let Some(cut) = self.cutter.push(key.as_ref(), value.as_ref()) {
-                        return Some(Ok(cut));
-                    }
+            let error = match self.pieces.as_mut()?.next() {
+                Some(Ok(Piece::Entry(key, value))) => match self.cutter.push(&key, &value) {
+                    Some(cut) => return Some(Ok(cut)),
+                    None => continue,
+                },
+                Some(Ok(Piece::Lost(lost))) if self.skip_damage => {
+                    self.skipped.push(skipped(lost));
+                    continue;
                 }
-                Some(Err(Error::Corrupt { key, cause })) if self.skip_damage => {
-                    self.skipped.push(Skipped { key, cause: cause.to_owned() });
+                Some(Ok(Piece::Lost(Lost::Value { key, cause }))) => Error::Corrupt { key, cause },
+                Some(Ok(Piece::Lost(lost))) => {
+                    let Skipped { key, cause } = skipped(lost);
+                    Error::Damaged { cause: format!("at key {}: {cause}", hex(&key)) }
                 }
-                Some(Err(error)) => {
-                    self.entries = None;
-                    return Some(Err(error));
-                }
+                Some(Err(error)) => error,
                 None => {
-                    self.entries = None;
+                    self.pieces = None;
                     return self.cutter.finish().map(Ok);
                 }
+            };
+            self.pieces = None;
+            return Some(Err(error));
+        }
+    }
+}
+
+fn skipped(lost: Lost) -> Skipped {
+    match lost {
+        Lost::Value { key, cause } => Skipped { key, cause: cause.to_owned() },
+        Lost::Keys { from, before } => {
+            let end = before.map_or("the end".to_owned(), |before| format!("before {}", hex(&before)));
+            Skipped {
+                key: from,
+                cause: format!("a page of the tree cannot be read: everything from this key to {end}"),
             }
         }
     }

@@ -8,11 +8,10 @@
 use super::chunk::{Cut, Cuts};
 use super::manifest::{chunk, chunk_json, skipped, skipped_json};
 use super::{CONTENT_BYTES_MAX, Hash, Made, Progress, Repository, Request, Vault, Writer, unfit};
-use crate::{Error, Position, Snapshot, snapshot};
+use crate::{Error, Position, Snapshot};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt;
-use std::ops::Bound::Unbounded;
 
 const FORMAT: u64 = 1;
 const LABEL: &[u8] = b"sent";
@@ -29,7 +28,7 @@ const FAILED: u8 = 5;
 
 /// The sending side: messages, each in a piece. Errors are the last message.
 pub struct Outgoing {
-    cuts: Option<Cuts<snapshot::Range>>,
+    cuts: Option<Cuts>,
     begin: Option<Value>,
     known: HashSet<Hash>,
     entries: u64,
@@ -44,7 +43,7 @@ impl fmt::Debug for Outgoing {
 
 impl Outgoing {
     /// `known` is what [`Incoming::asks`] gave. `sealed` tells the receiver that the store is encrypted.
-    pub fn new(snapshot: &Snapshot, known: &[u8], sealed: bool, request: Request) -> Result<Self, Error> {
+    pub fn new(snapshot: &Snapshot, known: &[u8], sealed: bool, request: Request) -> Self {
         let (known, _) = known.as_chunks::<32>();
         let position = snapshot.position();
         let begin = json!({
@@ -55,13 +54,13 @@ impl Outgoing {
             "run": position.run,
             "commit_time_ms": position.time_ms,
         });
-        Ok(Self {
-            cuts: Some(Cuts::new(snapshot.range(Unbounded, Unbounded)?, request.skip_damage)),
+        Self {
+            cuts: Some(Cuts::new(snapshot, request.skip_damage)),
             begin: Some(begin),
             known: known.iter().copied().map(Hash).collect(),
             entries: 0,
             told: 0,
-        })
+        }
     }
 
     fn send(&mut self, cut: &Cut) -> Vec<u8> {

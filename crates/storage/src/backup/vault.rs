@@ -8,8 +8,6 @@
 use crate::{Error, Key};
 use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
-use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
 use std::fmt;
 
 const KEY_BYTES: usize = 32;
@@ -23,14 +21,16 @@ const HEADER_BYTES: usize = MARK.len() + 1 + 4;
 /// No content is longer.
 pub(crate) const CONTENT_BYTES_MAX: usize = 256 << 20;
 
-/// SHA-256 of something.
+/// BLAKE3 of something.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub(crate) [u8; 32]);
 
 impl Hash {
     pub(crate) fn of(parts: &[&[u8]]) -> Self {
-        let mut hasher = Sha256::new();
-        parts.iter().for_each(|part| hasher.update(part));
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(part);
+        }
         Self(hasher.finalize().into())
     }
 
@@ -196,12 +196,12 @@ fn io_error(cause: &str) -> Error {
 }
 
 fn keyed(key: &[u8; KEY_BYTES], parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("a key may have any length");
+    let mut hasher = blake3::Hasher::new_keyed(key);
     for part in parts {
-        mac.update(&(part.len() as u64).to_le_bytes());
-        mac.update(part);
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
     }
-    mac.finalize().into_bytes().into()
+    hasher.finalize().into()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
