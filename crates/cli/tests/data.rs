@@ -293,6 +293,7 @@ fn a_secret_is_shown_only_when_asked_for_and_never_lost() {
 #[test]
 fn a_mistake_is_told_with_what_is_wanted() {
     let place = Place::new();
+    place.ok(&["put", "shops.Shop", "domain=a.de"]);
     for (arguments, message) in [
         (&["get", "keiba.Rase", "race_id=1"][..], "keiba has no entity `Rase`; did you mean `Race`?"),
         (&["get", "keiba.Race", "rase_id=1"], "Race has no field `rase_id`; did you mean `race_id`?"),
@@ -354,9 +355,14 @@ fn a_mistake_is_told_with_what_is_wanted() {
 #[test]
 fn looking_makes_no_store() {
     let place = Place::new();
-    place.fails(4, &["get", "keiba.Race", "race_id=1"]);
-    place.ok(&["query", "tdnet.Disclosure", "by_company", "company_code=7203"]);
-    place.ok(&["due", "shops.Shop", "crawl", "country=DE"]);
+    for arguments in [
+        &["get", "keiba.Race", "race_id=1"][..],
+        &["query", "tdnet.Disclosure", "by_company", "company_code=7203"],
+        &["due", "shops.Shop", "crawl", "country=DE"],
+    ] {
+        let error = place.fails(1, arguments);
+        assert!(error.contains("there is no store in larder-data"), "{error}");
+    }
     assert!(!place.store().exists());
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -39,8 +40,11 @@ fn refused(output: &Output, text: &str) {
 /// A directory with the lunch schema, two keys, and one menu in an encrypted store.
 fn sealed() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("one"), "11".repeat(32)).unwrap();
-    fs::write(dir.path().join("two"), "22".repeat(32) + "\n").unwrap();
+    for (name, key) in [("one", "11".repeat(32)), ("two", "22".repeat(32) + "\n")] {
+        let path = dir.path().join(name);
+        fs::write(&path, key).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
     ok(&larder(dir.path(), None, &["init", "lunch"]));
     ok(&larder(dir.path(), Some("one"), &["apply", "--yes"]));
     let fields = [&format!("restaurant={MARKER}"), "year=2025", "week=3", "lunches=[]"];
