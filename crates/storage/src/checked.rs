@@ -182,7 +182,8 @@ struct Tags {
     /// The last that is on disk.
     synced: Root,
     uppers: HashMap<u64, Known<Entry>>,
-    nodes: HashMap<u64, Known<u64>>,
+    /// By number: every cold read looks here.
+    nodes: Vec<Option<Known<u64>>>,
     /// Number for the next sync: of those that failed none is used again.
     next_version: u64,
     /// How often what is known was forgotten: what was read before that is of no use after it.
@@ -261,7 +262,7 @@ impl Checked {
             synced: root.clone(),
             root,
             uppers: HashMap::new(),
-            nodes: HashMap::new(),
+            nodes: Vec::new(),
             next_version,
             forgotten: 0,
         };
@@ -350,7 +351,7 @@ impl Checked {
         }
         let tags = &mut *self.tags.write();
         tags.forgotten += 1;
-        tags.nodes.retain(|number, _| *number < node);
+        tags.nodes.truncate(node as usize);
         tags.uppers.retain(|number, _| *number < upper);
         tags.root.uppers.truncate(upper as usize);
         Ok(())
@@ -488,11 +489,12 @@ impl Checked {
         let version = tags.next_version;
         tags.next_version += 1;
         let mut writes = Vec::new();
-        for (number, known) in tags.nodes.iter_mut().filter(|(_, known)| known.dirty) {
+        let nodes = (0u64..).zip(&mut tags.nodes).filter_map(|(number, known)| Some((number, known.as_mut()?)));
+        for (number, known) in nodes.filter(|(_, known)| known.dirty) {
             known.dirty = false;
             let mut bytes = Vec::with_capacity(NODE_BYTES);
             known.content.iter().for_each(|tag| bytes.extend_from_slice(&tag.to_le_bytes()));
-            let tag = self.key.tag(Kind::Node, *number, &bytes);
+            let tag = self.key.tag(Kind::Node, number, &bytes);
             bytes.extend_from_within(..);
             let upper = tags
                 .uppers
@@ -501,7 +503,7 @@ impl Checked {
             upper.dirty = true;
             let entry = &mut upper.content[(number % UPPER_ENTRIES as u64) as usize];
             *entry = Entry { tag, version, second: !entry.second };
-            writes.push((self.node_place(Kind::Node, *number, entry.second), bytes));
+            writes.push((self.node_place(Kind::Node, number, entry.second), bytes));
         }
         for (number, known) in tags.uppers.iter_mut().filter(|(_, known)| known.dirty) {
             known.dirty = false;
@@ -552,7 +554,7 @@ impl Checked {
     fn change_tags(&self, node: u64, change: impl FnOnce(&mut [u64])) -> io::Result<()> {
         self.load_node(node)?;
         let tags = &mut *self.tags.write();
-        let known = tags.nodes.get_mut(&node).ok_or_else(|| {
+        let known = tags.nodes.get_mut(node as usize).and_then(Option::as_mut).ok_or_else(|| {
             // It was there a moment ago; a tree that shrinks or is rolled back has forgotten it.
             io::Error::other("the tree changed meanwhile")
         })?;
@@ -566,7 +568,7 @@ impl Checked {
         let node = page / NODE_TAGS as u64;
         let from = (page % NODE_TAGS as u64) as usize;
         loop {
-            if let Some(known) = self.tags.read().nodes.get(&node) {
+            if let Some(Some(known)) = self.tags.read().nodes.get(node as usize) {
                 out.copy_from_slice(&known.content[from..from + out.len()]);
                 return Ok(());
             }
@@ -579,7 +581,7 @@ impl Checked {
         loop {
             let forgotten = {
                 let tags = self.tags.read();
-                if tags.nodes.contains_key(&node) {
+                if matches!(tags.nodes.get(node as usize), Some(Some(_))) {
                     return Ok(());
                 }
                 tags.forgotten
@@ -600,7 +602,11 @@ impl Checked {
             };
             let tags = &mut *self.tags.write();
             if tags.forgotten == forgotten {
-                tags.nodes.entry(node).or_insert(Known { content, dirty: false });
+                let at = node as usize;
+                if tags.nodes.len() <= at {
+                    tags.nodes.resize_with(at + 1, || None);
+                }
+                tags.nodes[at].get_or_insert(Known { content, dirty: false });
                 return Ok(());
             }
         }

@@ -369,7 +369,12 @@ pub(crate) fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
     options.read(true).write(purpose != Use::Read).create(purpose == Use::Create).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    Ok(FileBackend::new(options.open(path)?)?)
+    let file = options.open(path)?;
+    // Nobody asks when the file was last read, and noting it is a part of every read. Not for a file of somebody else.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fcntl_getfl(&file)
+        .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::NOATIME));
+    Ok(FileBackend::new(file)?)
 }
 
 /// Makes a new file's name survive power loss; syncing the file keeps only its contents.
