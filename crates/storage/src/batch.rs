@@ -55,7 +55,8 @@ impl Batch {
     /// Puts a value at `prefix` and the next number, eight bytes big-endian.
     ///
     /// Numbers rise in the order of `submit`, so that whoever has read the entries of a snapshot up to a
-    /// number has missed none below it. None is given out twice, and some are left out.
+    /// number has missed none below it. None is given out twice, also not one that was lost with the power, and some
+    /// are left out.
     pub fn append(&mut self, prefix: Vec<u8>, value: Vec<u8>) {
         self.bytes += OVERHEAD + prefix.len() + value.len();
         self.appended.push((prefix, value));

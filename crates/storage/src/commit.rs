@@ -62,6 +62,8 @@ const GROUP_CHANGES_FULL: usize = 256;
 const ANSWERED_ASIDE_MIN: usize = 8;
 /// How long `Durability::Relaxed` may leave a commit unsynced.
 const RELAXED_SYNC: Duration = Duration::from_millis(100);
+/// More numbers than are given out in that time.
+const LOST_NUMBERS_MAX: u64 = 1 << 20;
 /// How long no one must have written before the log's end is marked.
 const IDLE_BEFORE_MARK: Duration = Duration::from_millis(5);
 /// How long no one must have written before the tree is written out although the log has room.
@@ -511,12 +513,14 @@ impl Committer {
         read_only: bool,
     ) -> Result<Self, Error> {
         let lease = medium.lease();
+        let mut was_closed = true;
         let (database, table, replayed) = contain_panic(|| {
             let database = open_database(lease, options)?;
             prepare(&database, log.as_ref())?;
             let begun = Begun::read(&database)?;
             let mut replayed = Replayed { live: begun.live, ..Replayed::default() };
             if let Some(log) = &mut log {
+                was_closed = begun.closed;
                 if begun.closed {
                     log.begin_known(begun.epoch)?;
                 } else {
@@ -527,7 +531,11 @@ impl Committer {
             let table = open_table(&database, &medium, replayed.position.unwrap_or(begun.position))?;
             Ok((database, table, replayed))
         })?;
-        let next_entry = snapshot::next_number(&table)?;
+        let mut next_entry = snapshot::next_number(&table)?;
+        // Entries that were seen may have been lost with the power: their numbers are left out.
+        if !was_closed && next_entry > 1 {
+            next_entry = next_entry.saturating_add(LOST_NUMBERS_MAX);
+        }
         let position = table.position;
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),

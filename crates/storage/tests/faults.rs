@@ -634,3 +634,32 @@ fn a_value_that_looks_like_a_record_of_the_log_is_never_replayed() {
         assert_eq!(found, [[0], [1], [2], [3]], "epoch {epoch}");
     }
 }
+
+#[test]
+fn the_number_of_an_entry_that_was_lost_is_not_given_to_another() {
+    let disk = FaultyDisk::default();
+    let open = |disk: &FaultyDisk| {
+        let options = Options { durability: Durability::Relaxed, log_bytes: 64 << 10, ..Options::default() };
+        Store::on_disk(disk.clone(), options).unwrap()
+    };
+    let append = |store: &Store| {
+        let mut batch = Batch::default();
+        batch.append(b"log/".to_vec(), b"entry".to_vec());
+        store.write(batch).unwrap();
+        store.snapshot().next_number().unwrap()
+    };
+    let store = open(&disk);
+    append(&store);
+    store.close().unwrap();
+    let store = open(&disk);
+    let seen = append(&store);
+    assert_eq!(seen, 3);
+    // Nothing that was not synced survives.
+    let disk = disk.crash(0);
+    drop(store);
+    let store = open(&disk);
+    let next = append(&store);
+    assert!(next > seen, "{next} is not after {seen}");
+    store.close().unwrap();
+    assert_eq!(append(&open(&disk)), next + 1);
+}
