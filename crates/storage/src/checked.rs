@@ -489,7 +489,8 @@ impl Checked {
         let version = tags.next_version;
         tags.next_version += 1;
         let mut writes = Vec::new();
-        let nodes = (0u64..).zip(&mut tags.nodes).filter_map(|(number, known)| Some((number, known.as_mut()?)));
+        let nodes =
+            (0u64..).zip(&mut tags.nodes).filter_map(|(number, known)| Some((number, known.as_mut()?)));
         for (number, known) in nodes.filter(|(_, known)| known.dirty) {
             known.dirty = false;
             let mut bytes = Vec::with_capacity(NODE_BYTES);

@@ -29,6 +29,7 @@ use std::cmp;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
+use std::ops::{Deref, DerefMut};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -465,7 +466,7 @@ pub(crate) struct Committer {
     /// Absent in memory, and in a file of the time before it: every commit is then one of the tree.
     log: Option<Log>,
     /// Absent while it cannot be opened.
-    database: Option<Database>,
+    database: Option<Opened>,
     options: Options,
     /// Of this opening of the store.
     run: u64,
@@ -1004,7 +1005,7 @@ impl Committer {
 
     fn reopen_on(&mut self, lease: std::io::Result<Lease>) -> Result<(), Error> {
         // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
-        let _ = self.shut();
+        self.database = None;
         let (log, medium, live) = (&mut self.log, &self.medium, self.live);
         let (database, table, replayed) = contain_panic(|| {
             let database = open_database(lease?, self.options)?;
@@ -1036,13 +1037,6 @@ impl Committer {
         Ok(())
     }
 
-    fn shut(&mut self) -> Result<(), Error> {
-        contain_panic(|| {
-            drop(self.database.take());
-            Ok(())
-        })
-    }
-
     fn close(mut self) {
         self.abandon_copy();
         self.retired.clear();
@@ -1052,7 +1046,7 @@ impl Committer {
             self.medium.revoke();
         }
         // redb saves its free space here, so that the next open need not look for it.
-        let closed = self.shut();
+        let closed = self.database.take().map_or(Ok(()), Opened::close);
         self.medium.release();
         self.shared.queue.lock().closing = saved.and(closed).err();
         if let Some(feed) = self.shared.feed.get() {
@@ -1275,8 +1269,47 @@ impl Begun {
     }
 }
 
-pub(crate) fn open_database(lease: Lease, options: Options) -> Result<Database, Error> {
-    Ok(redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(lease)?)
+pub(crate) fn open_database(lease: Lease, options: Options) -> Result<Opened, Error> {
+    let database = redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(lease)?;
+    Ok(Opened(Some(database)))
+}
+
+/// A database that may be let go anywhere: redb writes when it closes, and panics where what it reads for that is
+/// damaged.
+pub(crate) struct Opened(Option<Database>);
+
+impl Opened {
+    pub(crate) fn close(mut self) -> Result<(), Error> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<(), Error> {
+        contain_panic(|| {
+            drop(self.0.take());
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Who wants to know closes it.
+        let _ = self.shut();
+    }
+}
+
+impl Deref for Opened {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        self.0.as_ref().expect("only closing takes it")
+    }
+}
+
+impl DerefMut for Opened {
+    fn deref_mut(&mut self) -> &mut Database {
+        self.0.as_mut().expect("only closing takes it")
+    }
 }
 
 pub(crate) fn open_table(

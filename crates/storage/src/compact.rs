@@ -11,7 +11,7 @@
 //! - A copy that fails changes nothing.
 
 use crate::batch::Changed;
-use crate::commit::{Begun, DATA, copy_format, open_database, open_table, prepare, set};
+use crate::commit::{Begun, DATA, Opened, copy_format, open_database, open_table, prepare, set};
 use crate::file::{self, Use};
 use crate::log::Log;
 use crate::medium::Medium;
@@ -19,7 +19,6 @@ use crate::panic::contain_panic;
 use crate::snapshot::Table;
 use crate::store::Options;
 use crate::{Error, Place, Position};
-use redb::Database;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +39,7 @@ const GAPS: u64 = 3;
 pub(crate) struct Copying {
     medium: Arc<Medium>,
     log: Log,
-    database: Database,
+    database: Opened,
     /// The last key that was copied.
     reached: Option<Vec<u8>>,
     ended: bool,
@@ -53,7 +52,7 @@ pub(crate) struct Copying {
 pub(crate) struct Copied {
     pub(crate) medium: Arc<Medium>,
     pub(crate) log: Log,
-    pub(crate) database: Database,
+    pub(crate) database: Opened,
     pub(crate) table: Table,
     pub(crate) live: i64,
 }
@@ -182,12 +181,12 @@ impl Copying {
 
 /// A file that has lost its name, and is read by those who have snapshots of it.
 pub(crate) struct Retired {
-    database: Database,
+    database: Opened,
     medium: Arc<Medium>,
 }
 
 impl Retired {
-    pub(crate) fn new(database: Database, medium: Arc<Medium>) -> Self {
+    pub(crate) fn new(database: Opened, medium: Arc<Medium>) -> Self {
         medium.freeze();
         Self { database, medium }
     }

@@ -181,3 +181,21 @@ fn each_damaged_page_takes_no_more_than_its_own_entries() {
     assert!(damaged >= 50, "{opened} images opened, {damaged} of them damaged");
     assert!(most > 200, "an inner page takes all with it that is below it, not just {most}");
 }
+
+#[test]
+fn no_two_damaged_pages_make_opening_panic() {
+    let model: Model = (0..200u32).map(|n| (n.to_be_bytes().to_vec(), vec![7; 50])).collect();
+    let whole = image(&model);
+    let pages = tree_pages(&whole);
+    let mut refused = 0;
+    for (n, first) in pages.iter().enumerate() {
+        for second in &pages[n + 1..] {
+            let mut image = whole.clone();
+            for at in [*first, *second] {
+                image[at..at + PAGE].fill(0);
+            }
+            refused += usize::from(Store::on_disk(FaultyDisk::from(image), options()).is_err());
+        }
+    }
+    assert!(refused > 0, "of {} pages", pages.len());
+}
