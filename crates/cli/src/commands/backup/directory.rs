@@ -219,16 +219,19 @@ fn tell(made: &Made, pruned: &Pruned, to: &Path, took: Duration, json: bool) -> 
         eprintln!("larder: left out, because it is damaged: the value at key {key}: {}", skipped.cause);
     }
     let mut text = format!(
-        "{} in {}: {}, {} as of {}; {} written and read again in {:.1} s\n",
+        "{} in {}: {}, {} as of {}; {} in {:.1} s\n",
         made.manifest.id,
         to.display(),
         terminal::count(usize_of(made.manifest.entries), "entry").replace("entrys", "entries"),
         bytes(made.manifest.bytes),
         rfc3339(made.manifest.made_ms),
         match made.new_chunks {
-            0 => "nothing had to be".to_owned(),
-            chunks =>
-                format!("{} ({})", terminal::count(usize_of(chunks), "new chunk"), bytes(made.written_bytes)),
+            0 => "nothing is new: looked through".to_owned(),
+            chunks => format!(
+                "{} ({}) written and read again",
+                terminal::count(usize_of(chunks), "new chunk"),
+                bytes(made.written_bytes)
+            ),
         },
         took.as_secs_f64(),
     );
