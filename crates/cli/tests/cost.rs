@@ -247,7 +247,7 @@ async fn w13_sizes_come_from_the_tables_as_they_are() {
     let place = directory.path().join("data");
     let store = format!("--store={}", place.display());
     let arguments = ["--from-store", "--no-free-storage", &store];
-    assert!(failure(directory.path(), &arguments, "").contains("there is no table pages"));
+    assert!(failure(directory.path(), &arguments, "").contains("there is no store"));
     assert!(!place.exists());
 
     let system = System::open(schema, Store::open(&Address::Directory(place)).await.unwrap()).await.unwrap();

@@ -1,7 +1,9 @@
 //! Requests made to take a server's memory or time, on a real `larder serve` whose memory is watched from outside.
 //!
-//! No request may take more than [`MEMORY_MAX`], whatever it says, nor more than a second of the processor. A build
-//! without optimisation is let off with [`SLOWER`] times that. Meanwhile another client goes on being answered.
+//! No request may take more than [`MEMORY_MAX`], whatever it says, nor more than [`BUSY_MAX`] of the processor. Meanwhile
+//! another client goes on being answered.
+//!
+//! The limits are those of a release, which `./test bench` builds and names as `LARDER_UNDER_TEST`.
 
 #![cfg(target_os = "linux")]
 
@@ -22,9 +24,9 @@ use serde_json::{Value, json};
 
 const MIB: usize = 1024 * 1024;
 const MEMORY_MAX: usize = 100 * MIB;
-const TIME_MAX: Duration = Duration::from_secs(1);
-/// How much slower than a release a build without optimisation is, on a machine that does other things too.
-const SLOWER: u32 = if cfg!(debug_assertions) { 25 } else { 1 };
+const BUSY_MAX: Duration = Duration::from_secs(1);
+/// How long somebody else may wait meanwhile, on a machine that does other things too.
+const WAIT_MAX: Duration = Duration::from_secs(4);
 const BODY_MAX: usize = 16 * MIB - 4096;
 
 /// A server, and what the kernel says about it.
@@ -473,6 +475,7 @@ fn about_size() -> Vec<Made> {
 }
 
 #[test]
+#[ignore = "for a release: ./test bench"]
 fn no_request_takes_more_than_its_share_of_memory_or_time() {
     let mut faults = Vec::new();
     for made in
@@ -492,7 +495,7 @@ fn no_request_takes_more_than_its_share_of_memory_or_time() {
         let told = format!("{}: {} MiB, {busy:?}, others {slowest:?}, {shown:?}", hostile.name, took / MIB);
         println!("{told}");
         let answered = answer.is_some_and(|(status, _)| hostile.statuses.contains(&status));
-        if !answered || took > MEMORY_MAX || busy > TIME_MAX * SLOWER || slowest > TIME_MAX * SLOWER {
+        if !answered || took > MEMORY_MAX || busy > BUSY_MAX || slowest > WAIT_MAX {
             faults.push(told);
         }
     }
@@ -571,6 +574,7 @@ fn attack(at: usize, address: SocketAddr, all_there: &Barrier, over: &AtomicBool
 }
 
 #[test]
+#[ignore = "for a release: ./test bench"]
 fn five_hundred_clients_at_once_stay_within_the_budget_and_others_are_answered() {
     const CLIENTS: usize = 500;
     const BUDGET: usize = 192 * MIB;
@@ -603,7 +607,7 @@ fn five_hundred_clients_at_once_stay_within_the_budget_and_others_are_answered()
         let took = watched.peak().saturating_sub(before);
         println!("{answered} answered, the slowest in {slowest:?}, {} MiB", took / MIB);
         assert!(took < BUDGET + BESIDE, "{} MiB", took / MIB);
-        assert!(answered > 2 && slowest < TIME_MAX * SLOWER, "{answered}, {slowest:?}");
+        assert!(answered > 20 && slowest < WAIT_MAX, "{answered}, {slowest:?}");
     });
     // All is given back, and a large request is served again.
     let start = Instant::now();
@@ -621,6 +625,7 @@ fn five_hundred_clients_at_once_stay_within_the_budget_and_others_are_answered()
 }
 
 #[test]
+#[ignore = "for a release: ./test bench"]
 fn connections_over_the_limit_are_closed_and_idle_ones_make_room() {
     let watched = Watched::serve(&["--connections", "20"]);
     let connect = || {

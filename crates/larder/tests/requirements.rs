@@ -1,4 +1,4 @@
-//! `docs/requirements.md` says, for every row A1 to L20, which tests show it.
+//! `docs/requirements.md` says, for every row A1 to L20, what tests assert of it and on which stores.
 //!
 //! A test shows the rows its name begins with: `k7_a_hit_does_not_call_the_source`, `l3_l7_…`. The page is made from
 //! the tests' sources; when they change, `UPDATE_DOCS=1 cargo test -p larder --test requirements` writes it anew.
@@ -32,7 +32,8 @@ const MISSING: [(&str, &str); 2] =
 
 #[derive(Debug, Default)]
 struct Shown {
-    tests: Vec<String>,
+    /// What is asserted, with the crate that does it and where.
+    asserted: Vec<String>,
     on_each_store: bool,
 }
 
@@ -61,32 +62,41 @@ fn page(root: &Path) -> String {
         let name = crate_of(root, &source);
         let all_are_tests = source.components().any(|part| part.as_os_str() == "tests");
         for (function, on_each_store) in functions(&text, all_are_tests) {
+            let on_each_store = on_each_store && name == "larder";
+            let place = match &*name {
+                "larder" if on_each_store => "every store",
+                // What no store takes part in, or one: the layer's own tests run on an embedded store.
+                "larder" => "larder",
+                other => other,
+            };
             for row in rows_of(&function) {
                 let shown = rows.entry(row).or_default();
-                let test = format!("`{name}` `{function}`");
-                if !shown.tests.contains(&test) {
-                    shown.tests.push(test);
+                let asserted = format!("{} *({place})*", sentence(&function));
+                if !shown.asserted.contains(&asserted) {
+                    shown.asserted.push(asserted);
                 }
-                shown.on_each_store |= on_each_store && name == "larder";
+                shown.on_each_store |= on_each_store;
             }
         }
     }
     let mut page = String::from(
-        "# Requirements\n\nWhat the five systems need, by the number of the requirement, with the tests whose names carry it. This page is \
-         made from them\n(`UPDATE_DOCS=1 cargo test -p larder --test requirements`). A row is shown when a test of it runs through the data \
-         layer on every store: the\nembedded one, Larder's endpoint and DynamoDB Local through the AWS SDK. Rows about schemas and tools \
-         are shown by a test of those.\n",
+        "# Requirements\n\nWhat the five systems need, by the number of the requirement, with what tests assert of it: a test's name is the \
+         row's number and the\nassertion. This page is made from them (`UPDATE_DOCS=1 cargo test -p larder --test requirements`).\n\n\
+         Behind each assertion is where it is made: on *every store* (the embedded one, Larder's endpoint and DynamoDB Local through the \
+         AWS SDK),\nor in the crate named. A row is **shown** when the data layer asserts it on every store, and **in part** when it does \
+         not. Rows about schemas,\ntools and the store itself, marked \u{2020}, are not about items in a store: a test of those shows them.\n",
     );
     let mut states: BTreeMap<&str, u32> = BTreeMap::new();
     for (letter, count, system) in SYSTEMS {
-        let _ = write!(page, "\n## {letter}: {system}\n\n| row | shown by | state |\n|---|---|---|\n");
+        let _ = write!(page, "\n## {letter}: {system}\n\n| row | what is asserted | state |\n|---|---|---|\n");
         for number in 1..=count {
             let row = format!("{letter}{number}");
             let empty = Shown::default();
             let shown = rows.get(&row).unwrap_or(&empty);
             let lacking = MISSING.iter().find(|(name, _)| *name == row);
-            let enough = shown.on_each_store || ANYWHERE.contains(&&*row);
-            let state = match (shown.tests.is_empty(), enough, lacking) {
+            let anywhere = ANYWHERE.contains(&&*row);
+            let enough = shown.on_each_store || anywhere;
+            let state = match (shown.asserted.is_empty(), enough, lacking) {
                 (true, _, None) => "not yet".to_owned(),
                 (true, _, Some((_, lacking))) => format!("not yet; it needs {lacking}"),
                 (false, true, None) => "shown".to_owned(),
@@ -97,7 +107,8 @@ fn page(root: &Path) -> String {
             *states
                 .entry(["shown", "in part", "not yet"].into_iter().find(|s| *s == kind).unwrap_or("in part"))
                 .or_default() += 1;
-            let _ = writeln!(page, "| {row} | {} | {state} |", shown.tests.join(", "));
+            let mark = if anywhere { "\u{2020}" } else { "" };
+            let _ = writeln!(page, "| {row}{mark} | {} | {state} |", shown.asserted.join("<br>"));
         }
     }
     let counts: Vec<String> = ["shown", "in part", "not yet"]
@@ -144,6 +155,16 @@ fn functions(text: &str, all_are_tests: bool) -> Vec<(String, bool)> {
         found.push((name, each));
     }
     found
+}
+
+/// A test's name without its rows, as a sentence: `l3_l7_lunches_are_kept` → Lunches are kept.
+fn sentence(name: &str) -> String {
+    let words: Vec<&str> = name.split('_').skip(rows_of(name).len()).collect();
+    let mut text = words.join(" ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
 }
 
 /// The rows a name begins with: `l3_l7_lunches` → L3, L7.

@@ -68,9 +68,10 @@ pub(crate) fn place_with_schemas() -> TempDir {
     place
 }
 
-/// `larder serve`, not yet started.
+/// `larder serve`, not yet started: the program built with the test, or the one that `LARDER_UNDER_TEST` names.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let other = std::env::var_os("LARDER_UNDER_TEST");
+    let mut command = Command::new(other.as_deref().unwrap_or(env!("CARGO_BIN_EXE_larder").as_ref()));
     command
         .arg("serve")
         .args(arguments)
