@@ -160,9 +160,9 @@ fn what_cannot_be_imported_is_named() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert!(error.contains(why), "{arguments:?}: {error}");
     };
-    failed(&["import"], "there are no tables in ./data");
+    failed(&["import"], "there is no store in ./data");
     assert!(!dir.path().join("data").exists(), "looking makes no store");
-    failed(&["import", "nobody"], "has no table `nobody`");
+    failed(&["import", "nobody"], "there is no store in ./data");
     failed(&["import", "nothing.tf"], "there is no file nothing.tf");
     failed(&["import", "nothing.tf", "nobody"], "not both");
     failed(&["import", "."], "there are no .tf files");

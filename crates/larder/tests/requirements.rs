@@ -88,7 +88,8 @@ fn page(root: &Path) -> String {
     );
     let mut states: BTreeMap<&str, u32> = BTreeMap::new();
     for (letter, count, system) in SYSTEMS {
-        let _ = write!(page, "\n## {letter}: {system}\n\n| row | what is asserted | state |\n|---|---|---|\n");
+        let _ =
+            write!(page, "\n## {letter}: {system}\n\n| row | what is asserted | state |\n|---|---|---|\n");
         for number in 1..=count {
             let row = format!("{letter}{number}");
             let empty = Shown::default();

@@ -160,7 +160,21 @@ impl Clock {
         self.moved(millis)
     }
 
-    /// The same, and how certain it is.
+    /// What time it is at least: what cannot be undone goes by it.
+    pub fn settled(&self) -> UnixTime {
+        let millis = match self.stopped() {
+            Some(stopped) => stopped,
+            None => {
+                let mut guard = self.guard();
+                let raw = self.raw();
+                guard.follow(raw);
+                guard.settled(raw.elapsed).millis()
+            }
+        };
+        self.moved(millis)
+    }
+
+    /// Trusted time, and how certain it is.
     pub fn read(&self) -> Reading {
         if let Some(stopped) = self.stopped() {
             return self.moved(stopped).into();

@@ -132,13 +132,18 @@ pub(crate) fn expose(store: &Store, text: &mut Exposition) {
     text.counter("larder_archive_bytes_total", "What was written to the archive.").sample(&[], status.bytes);
     text.counter("larder_archive_bases_total", "Backups that the archive made to go on from.")
         .sample(&[], status.bases);
+    text.gauge(
+        "larder_archive_skipped_values",
+        "Damaged values that are missing in the archive's last base.",
+    )
+    .sample(&[], status.skipped);
     text.counter("larder_archive_gaps_total", "Times that the archive could not go on from where it was.")
         .sample(&[], status.gaps);
 }
 
 /// Tells the log how the archive is doing, as long as the server runs.
 pub(crate) async fn watch(store: Store) {
-    let (mut failing, mut gaps) = (None, 0);
+    let (mut failing, mut gaps, mut skipped) = (None, 0, 0);
     loop {
         time::sleep(WATCH).await;
         let Some(status) = store.archive_status() else { return };
@@ -156,10 +161,13 @@ pub(crate) async fn watch(store: Store) {
         if status.gaps > gaps {
             tracing::warn!("the archive could not go on from where it was; it goes on from a new base");
         }
-        if status.skipped > 0 && status.gaps > gaps {
-            tracing::error!(values = status.skipped, "damaged values are missing in the archive's base");
+        if status.skipped > 0 && status.skipped != skipped {
+            tracing::error!(
+                values = status.skipped,
+                "damaged values are missing in the archive's base: run `larder verify` on the store; older bases are kept"
+            );
         }
-        (failing, gaps) = (status.failing, status.gaps);
+        (failing, gaps, skipped) = (status.failing, status.gaps, status.skipped);
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use larder_engine::Engine;
-use larder_model::Clock;
+use larder_model::{Clock, UnixTime};
 use larder_storage::{Options, Store};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
@@ -164,9 +164,15 @@ fn open(config: &Config, clock: &Clock) -> Result<Engine, Error> {
             let store = Store::open(path, options).map_err(|error| cannot(error.into()))?;
             if let Some(archive) = &config.archive {
                 // Before the engine writes anything.
-                let clock = clock.clone();
-                let now_ms = move || u64::try_from(clock.trusted().millis()).unwrap_or_default();
-                store.archive_to(archive.clone(), now_ms).map_err(|cause| Error::Archive { cause })?;
+                let millis = |time: UnixTime| u64::try_from(time.millis()).unwrap_or_default();
+                let (now, settled) = (clock.clone(), clock.clone());
+                store
+                    .archive_to(
+                        archive.clone(),
+                        move || millis(now.trusted()),
+                        move || millis(settled.settled()),
+                    )
+                    .map_err(|cause| Error::Archive { cause })?;
             }
             Engine::on_store(store).inspect(tell_damage).map_err(cannot)
         }

@@ -24,7 +24,7 @@ pub use rebuild::{Rebuilt, Until, is_in, rebuild, verify};
 
 use crate::backup::{Base, Breaks, Folder, Made, Manifest, Progress, Repository, Request};
 use crate::commit::Shared;
-use crate::feed::{Committed, Feed, Taken};
+use crate::feed::{Clock, Committed, Feed, Taken};
 use crate::{Error, Key, Position, Snapshot};
 use arc_swap::Guard;
 use parking_lot::Mutex;
@@ -147,6 +147,7 @@ impl Archive {
         shared: &Arc<Shared>,
         before: Position,
         feed: Arc<Feed>,
+        settled: Clock,
         ready: Ready,
     ) -> Result<Self, Error> {
         let Ready { repository, segments, lock, options, found } = ready;
@@ -158,6 +159,7 @@ impl Archive {
             segments,
             options,
             state: Arc::clone(&state),
+            settled,
             _lock: lock,
             line: None,
             last_line: found.last_line,
@@ -284,6 +286,8 @@ struct Archiver {
     segments: Folder,
     options: Options,
     state: Arc<Mutex<State>>,
+    /// What time it is at least, for what cannot be undone.
+    settled: Clock,
     _lock: File,
     line: Option<Line>,
     last_line: u64,
@@ -445,7 +449,8 @@ impl Archiver {
                 state.waiting_since_ms = line.pending.front().map(|group| group.position.time_ms);
             }
             drop(state);
-            self.prune(made.manifest.made_ms)
+            // One that lacks what was damaged takes the place of none.
+            if made.manifest.skipped.is_empty() { self.prune((self.settled)()) } else { Ok(()) }
         });
         self.base_error =
             done.err().map(|error| (error.to_string(), Instant::now() + self.options.retry_after));
@@ -536,7 +541,7 @@ impl Archiver {
         if let Some(line) = &mut self.line
             && let Some(segment) = &mut line.segment
         {
-            segment.mark(Position { time_ms: line.written.time_ms.max(now_ms), ..line.written })?;
+            segment.mark(Position { time_ms: now_ms, ..line.written })?;
         }
         self.sync()
     }
@@ -551,7 +556,7 @@ impl Archiver {
         }
     }
 
-    /// Removes what is not needed to go back as far as is promised.
+    /// Removes what is not needed to go back as far as is promised. That cannot be undone: `now_ms` is certain.
     fn prune(&mut self, now_ms: u64) -> Result<(), Error> {
         let Some(keep_ms) = self.options.keep_ms else { return Ok(()) };
         let from_ms = now_ms.saturating_sub(keep_ms);
@@ -560,20 +565,23 @@ impl Archiver {
             bases.extend(manifest.base.map(|base| (base, manifest)));
         }
         bases.sort_by_key(|(base, manifest)| (base.line, manifest.position.commit));
-        // The newest from which the oldest moment can be reached.
-        let Some(first) = bases.iter().rposition(|(base, _)| base.from_ms <= from_ms) else { return Ok(()) };
+        // The newest from which the oldest moment can be reached, with nothing missing.
+        let reaches =
+            |(base, manifest): &(Base, Manifest)| base.from_ms <= from_ms && manifest.skipped.is_empty();
+        let Some(first) = bases.iter().rposition(reaches) else { return Ok(()) };
         let (kept, position) = (bases[first].0, bases[first].1.position);
         if first > 0 {
             let ids: Vec<String> = bases[..first].iter().map(|(_, manifest)| manifest.id.clone()).collect();
             self.repository.remove(&ids)?;
         }
         let named = segment::named(&self.segments)?;
-        for (n, segment) in named.iter().enumerate() {
-            let next = named.get(n + 1).filter(|next| next.line == segment.line);
-            let past = segment.line < kept.line
-                || segment.line == kept.line && next.is_some_and(|next| next.after <= position.commit);
-            if past {
-                self.segments.remove(&segment.name)?;
+        for line in named.chunk_by(|a, b| a.line == b.line) {
+            for (n, segment) in line.iter().enumerate() {
+                let is_past = segment.line < kept.line
+                    || segment.line == kept.line && segment::is_before(line, n, position.commit);
+                if is_past {
+                    self.segments.remove(&segment.name)?;
+                }
             }
         }
         Ok(())

@@ -215,11 +215,16 @@ impl Repository {
 
     /// All backups, oldest first. One whose manifest is damaged is what is wrong with it.
     pub fn list(&self) -> Result<Vec<Result<Manifest, Error>>, Error> {
-        let names = self.backups.names()?;
-        let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_END));
-        let mut found = ids.map(|id| self.manifest(id)).collect::<Vec<_>>();
+        let mut found: Vec<_> = self.list_by_name()?.into_iter().map(|(_, found)| found).collect();
         found.sort_by_key(|found| found.as_ref().map_or(0, |manifest| manifest.made_ms));
         Ok(found)
+    }
+
+    /// The same, each with its name.
+    pub(crate) fn list_by_name(&self) -> Result<Vec<(String, Result<Manifest, Error>)>, Error> {
+        let names = self.backups.names()?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_END));
+        Ok(ids.map(|id| (id.to_owned(), self.manifest(id))).collect())
     }
 
     /// One backup by its name.

@@ -16,7 +16,8 @@ pub struct Position {
     pub commit: u64,
     /// The opening of the store that committed the last of them.
     pub run: u64,
-    /// When that was, in milliseconds since 1970; zero if nobody told the store the time. It never falls.
+    /// When that was, in milliseconds since 1970, by a clock that may have been set back meanwhile; zero if nobody told the
+    /// store the time.
     pub time_ms: u64,
 }
 
@@ -24,7 +25,7 @@ impl Position {
     pub(crate) const BYTES: usize = 24;
 
     pub(crate) fn next(self, run: u64, now_ms: u64) -> Self {
-        Self { commit: self.commit + 1, run, time_ms: self.time_ms.max(now_ms) }
+        Self { commit: self.commit + 1, run, time_ms: if now_ms == 0 { self.time_ms } else { now_ms } }
     }
 
     /// Whether both are the same state of the same store.

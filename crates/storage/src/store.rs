@@ -264,12 +264,14 @@ impl Store {
         self.0.shared.feed(Arc::clone(&feed)).then_some(feed)
     }
 
-    /// Archives every commit from now on, with the time that `clock` tells in milliseconds since 1970. Closing the store
-    /// ends it. A store has one archive or one feed.
+    /// Archives every commit from now on, with the time that `clock` tells in milliseconds since 1970; what is removed for
+    /// its age goes by `settled`, which must not be ahead of the truth. Closing the store ends it. A store has one archive
+    /// or one feed.
     pub fn archive_to(
         &self,
         options: archive::Options,
         clock: impl Fn() -> u64 + Send + Sync + 'static,
+        settled: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Result<(), Error> {
         let mut archive = self.0.archive.lock();
         let dir = options.dir.clone();
@@ -278,7 +280,7 @@ impl Store {
         let Some(feed) = self.feed(clock) else {
             return Err(Error::Backup { path: dir, cause: "the store is archived already".to_owned() });
         };
-        *archive = Some(Archive::start(&self.0.shared, before, feed, ready)?);
+        *archive = Some(Archive::start(&self.0.shared, before, feed, Box::new(settled), ready)?);
         Ok(())
     }
 

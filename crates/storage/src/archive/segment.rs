@@ -40,14 +40,19 @@ impl Segment {
     pub(crate) fn begin(folder: &Folder, vault: &Vault, line: u64, after: Position) -> Result<Self, Error> {
         let mut salt = [0; SALT_BYTES];
         fill(&mut salt)?;
-        let mut file = folder.begin(&name(line, after.commit, &salt))?;
+        let name = name(line, after.commit, &salt);
+        let mut file = folder.begin(&name)?;
         let mut header = MARK.to_vec();
         header.extend_from_slice(&line.to_le_bytes());
         header.extend_from_slice(&after.to_bytes());
         header.extend_from_slice(&salt);
         let sum = vault.sum(&[&header]);
         header.extend_from_slice(&sum.0);
-        file.append(&header)?;
+        if let Err(error) = file.append(&header) {
+            // Nothing is in it, and there will be one at every attempt.
+            let _ = folder.remove(&name);
+            return Err(error);
+        }
         Ok(Self { file, vault: vault.clone(), salt, previous: sum, bytes: header.len() as u64 })
     }
 
@@ -135,6 +140,13 @@ pub(crate) fn named(folder: &Folder) -> Result<Vec<Named>, Error> {
     let mut found: Vec<Named> = folder.names()?.iter().filter_map(read).collect();
     found.sort();
     Ok(found)
+}
+
+/// Whether all that a segment holds was committed up to `commit`: a later one begins there, or before. Several can begin at
+/// the same commit, where attempts failed, and any of them can be the one that goes on.
+pub(crate) fn is_before(of_line: &[Named], n: usize, commit: u64) -> bool {
+    let later = of_line[n + 1..].iter().find(|later| later.after > of_line[n].after);
+    later.is_some_and(|later| later.after <= commit)
 }
 
 /// A segment that is read from its beginning.

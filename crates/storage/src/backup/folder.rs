@@ -231,8 +231,28 @@ impl Growing {
         self.breaks.write(&mut self.file, bytes).map_err(|error| at(&self.path, &error))
     }
 
+    /// Fails if the file is not found by its name any more: what is in it then is nowhere.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
-        self.breaks.step().and_then(|()| self.file.sync_data()).map_err(|error| at(&self.path, &error))
+        self.breaks
+            .step()
+            .and_then(|()| self.file.sync_data())
+            .and_then(|()| self.is_named())
+            .map_err(|error| at(&self.path, &error))
+    }
+
+    fn is_named(&self) -> io::Result<()> {
+        let named = fs::metadata(&self.path)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let own = self.file.metadata()?;
+            if (named.dev(), named.ino()) != (own.dev(), own.ino()) {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "another file has taken its name"));
+            }
+        }
+        #[cfg(not(unix))]
+        drop(named);
+        Ok(())
     }
 }
 

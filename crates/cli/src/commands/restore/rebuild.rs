@@ -25,7 +25,7 @@ pub(super) fn run(
     let repository = Repository::open(from, key).map_err(|error| error.to_string())?;
     let unfinished = beside(to)?;
     let options = Options { key, durability: Durability::Relaxed, ..Options::default() };
-    let made = make(&repository, backup, at_ms, &unfinished, options).inspect_err(|_| {
+    let (made, missing) = make(&repository, backup, at_ms, &unfinished, options).inspect_err(|_| {
         // What is left is no store, and nobody's.
         let _ = fs::remove_dir_all(&unfinished);
     })?;
@@ -42,7 +42,10 @@ pub(super) fn run(
         to.display(),
         to.display(),
     ))?;
-    Ok(ExitCode::SUCCESS)
+    for missing in &missing {
+        eprintln!("larder: missing: {missing}");
+    }
+    Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Where the store is made. Its place must be free.
@@ -66,14 +69,14 @@ fn beside(to: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Makes the store, and says what of.
+/// Makes the store, and says what of, and what is missing in it.
 fn make(
     repository: &Repository,
     backup: Option<&str>,
     at_ms: Option<u64>,
     dir: &Path,
     options: Options,
-) -> Result<String, String> {
+) -> Result<(String, Vec<String>), String> {
     let told = |error: larder_storage::Error| error.to_string();
     let until = match (backup, at_ms) {
         (Some(_), _) => None,
@@ -94,23 +97,23 @@ fn make(
             for note in &rebuilt.notes {
                 eprintln!("larder: {note}");
             }
-            format!(
+            let of = format!(
                 "base {} and the {} archived after it, up to commit {} at {}",
                 rebuilt.base,
                 terminal::count(usize::try_from(rebuilt.groups).unwrap_or(usize::MAX), "commit"),
                 rebuilt.position.commit,
                 rfc3339(rebuilt.position.time_ms),
-            )
+            );
+            (of, rebuilt.missing)
         }
         (None, Some(manifest)) => {
             repository.restore(&manifest, &store, &mut show).map_err(told)?;
-            if !manifest.skipped.is_empty() {
-                eprintln!(
-                    "larder: {} of the store could not be read when the backup was made",
-                    terminal::count(manifest.skipped.len(), "value")
-                );
-            }
-            format!("backup {}, as of {}", manifest.id, rfc3339(manifest.made_ms))
+            let missing = (!manifest.skipped.is_empty()).then(|| {
+                let values = terminal::count(manifest.skipped.len(), "value");
+                format!("{values} of the store could not be read when the backup was made")
+            });
+            let of = format!("backup {}, as of {}", manifest.id, rfc3339(manifest.made_ms));
+            (of, missing.into_iter().collect())
         }
         (None, None) => return Err("there is nothing to restore".to_owned()),
     };
