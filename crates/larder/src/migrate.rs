@@ -73,6 +73,7 @@ use std::time::Duration;
 
 use larder_engine::ops::Scan;
 use larder_model::{TableName, UnixTime};
+use larder_schema::setup::{KEEP_TAG, MIGRATING_TAG, SUPERSEDED_TAG};
 use larder_schema::{Change, Environment, compare};
 
 use crate::price::{self, Units};
@@ -82,7 +83,7 @@ use crate::{Error, Schema, System, census};
 
 use carry::{Carrier, Notes, Side, Way};
 use convert::Converter;
-use pair::{KEEP_TAG, Pair, SUPERSEDED_TAG, clear, counterpart, destroy, holds, mark, tag};
+use pair::{Pair, clear, counterpart, destroy, holds, mark, tag};
 use run::{Ended, Run};
 use state::Hold;
 
@@ -387,7 +388,7 @@ impl Migration {
                 Way::Forward => (&pair.new, state.streams.1),
                 Way::Back => (&pair.old, state.streams.0),
             };
-            clear(used, [provision::MIGRATING_TAG, SUPERSEDED_TAG, KEEP_TAG]).await?;
+            clear(used, [MIGRATING_TAG, SUPERSEDED_TAG, KEEP_TAG]).await?;
             if is_stream_ours {
                 stream::switch_off(used.store(), used.table()).await?;
             }
@@ -504,7 +505,7 @@ impl Migration {
     /// Notes that a stream is followed, and whether it has to be switched on for that, before it is.
     async fn watch_stream(&self, pair: &Pair, state: &mut State, way: Way) -> Result<(), Error> {
         let (side, other) = (pair.source(way), pair.target(way));
-        tag(side, [(provision::MIGRATING_TAG, other.table().as_str())]).await?;
+        tag(side, [(MIGRATING_TAG, other.table().as_str())]).await?;
         if stream::is_off(side.store(), side.table()).await? {
             match way {
                 Way::Forward => state.streams.0 = true,

@@ -38,18 +38,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use larder_model::{TableDefinition, TableName, Tags};
-use larder_schema::schema::OnDelete;
+use larder_schema::setup::{SYSTEM_TAG, TABLE_TAG};
 use larder_schema::{Environment, EnvironmentError, Schema, TableSetup};
 
 use crate::store::{Busy, Deployed, Error, Feature, Store, TableChange};
-
-/// Tags by which a table is known as ours.
-const SYSTEM_TAG: &str = "larder:system";
-const TABLE_TAG: &str = "larder:table";
-const ON_DELETE_TAG: &str = "larder:on-delete";
-const RETAIN: &str = "retain";
-/// Names the table that this one is migrated to, while its stream is followed; empty when it is not any more.
-pub(crate) const MIGRATING_TAG: &str = "larder:migrating-to";
 
 /// How often a step is tried again because the store was busy.
 const BUSY_TRIES_MAX: u32 = 200;
@@ -76,18 +68,6 @@ impl Desired {
     /// What the schema asks for. Everything that is wrong with the environment is told.
     pub fn of(schema: &Schema, environment: &Environment) -> Result<Self, Vec<EnvironmentError>> {
         Ok(Self { system: schema.system.clone(), setups: schema.tables(environment)? })
-    }
-
-    /// The setup with the tags that mark the table as ours.
-    fn marked(&self, setup: &TableSetup) -> TableSetup {
-        let mut setup = setup.clone();
-        let on_delete = match setup.on_delete {
-            OnDelete::Retain => RETAIN,
-            OnDelete::Delete => "delete",
-        };
-        let marks = [(SYSTEM_TAG, &*self.system), (TABLE_TAG, &setup.table), (ON_DELETE_TAG, on_delete)];
-        setup.definition.tags.extend(marks.map(|(key, value)| (key.to_owned(), value.to_owned())));
-        setup
     }
 }
 
@@ -333,7 +313,7 @@ pub async fn plan(desired: &[Desired], store: &Store) -> Result<Plan, Error> {
     for system in desired {
         for setup in &system.setups {
             let region = region(setup, store);
-            let plan = plan_table(&system.marked(setup), &store.at(region.as_deref())).await?;
+            let plan = plan_table(setup, &store.at(region.as_deref())).await?;
             tables.push(TablePlan { region, ..plan });
         }
     }
@@ -600,11 +580,10 @@ impl Run<'_> {
 
     /// Looks again at the one table that was touched.
     async fn look(&mut self, store: &Store, name: &TableName) -> Result<(), Error> {
-        let setups =
-            self.desired.iter().flat_map(|system| system.setups.iter().map(move |setup| (system, setup)));
-        let wanted = setups.into_iter().find(|(_, setup)| setup.definition.name == *name);
+        let mut setups = self.desired.iter().flat_map(|system| &system.setups);
+        let wanted = setups.find(|setup| setup.definition.name == *name);
         let seen = match wanted {
-            Some((system, setup)) => Some(plan_table(&system.marked(setup), store).await?),
+            Some(setup) => Some(plan_table(setup, store).await?),
             None => match store.describe(name).await? {
                 Some(deployed) => compare::left_over(&deployed, None),
                 None => None,

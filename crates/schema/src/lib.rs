@@ -37,7 +37,7 @@ mod shape;
 mod symbols;
 
 pub mod schema;
-mod setup;
+pub mod setup;
 mod value;
 
 mod access;

@@ -289,6 +289,16 @@ pub enum OnDelete {
     Delete,
 }
 
+impl OnDelete {
+    /// The word for it in a schema, and in a tag.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retain => "retain",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Index {
     /// What the store calls it.

@@ -2,6 +2,8 @@
 //!
 //! From the second version on, a table's name ends in `-v2` and so on, unless the name says `{version}`
 //! itself: the tables of two versions stand beside each other while one is copied into the other.
+//!
+//! Every table has tags that mark it as ours, whoever makes it: `larder apply`, Terraform or a stack.
 
 use jiff::SignedDuration;
 use larder_model as model;
@@ -9,6 +11,19 @@ use larder_model::{IndexName, KeySchema, TableDefinition, TableName, Throughput}
 
 use crate::schema::*;
 use crate::value::Value;
+
+/// The tag with the system that a table belongs to. By this and the next two a table is known as made from a schema.
+pub const SYSTEM_TAG: &str = "larder:system";
+/// The tag with what the schema calls the table.
+pub const TABLE_TAG: &str = "larder:table";
+/// The tag that says whether the table outlives its schema: `retain` or `delete`.
+pub const ON_DELETE_TAG: &str = "larder:on-delete";
+/// The tag with the table that this one is migrated to while its stream is followed; empty when it is not any more.
+pub const MIGRATING_TAG: &str = "larder:migrating-to";
+/// The tag with the table that took the place of this one.
+pub const SUPERSEDED_TAG: &str = "larder:superseded-by";
+/// The tag with the day until which a table that was superseded is kept.
+pub const KEEP_TAG: &str = "larder:keep-until";
 
 impl Param {
     /// The value in this environment: the variable's, or the default.
@@ -103,6 +118,11 @@ impl Schema {
         Ok(out)
     }
 
+    /// The tags that mark a table as ours.
+    pub(crate) fn marks<'a>(&'a self, table: &'a Table) -> [(&'static str, &'a str); 3] {
+        [(SYSTEM_TAG, &self.system), (TABLE_TAG, &table.name), (ON_DELETE_TAG, table.on_delete.name())]
+    }
+
     fn setup(&self, table: &Table, environment: &Environment) -> Result<TableSetup, EnvironmentError> {
         let name = self.table_name(table, environment)?;
         let mut attributes: Vec<(String, model::KeyType)> = Vec::new();
@@ -142,6 +162,7 @@ impl Schema {
         for (name, value) in &table.tags {
             tags.insert(name.clone(), self.expand(value, environment)?);
         }
+        tags.extend(self.marks(table).map(|(name, value)| (name.to_owned(), value.to_owned())));
         let definition = TableDefinition {
             name,
             attributes,

@@ -30,17 +30,17 @@ fn environment<const N: usize>(pairs: [(&str, &str); N]) -> Environment {
 
 /// The only template of a schema.
 fn template((schema, loaded): &(Schema, Loaded)) -> Json {
-    let stacks = emit::cloudformation(schema, &loaded.files, &Environment::new()).expect("names fit");
+    let stacks = emit::cloudformation(schema, &loaded.files, &[], &Environment::new()).expect("names fit");
     assert_eq!(stacks.len(), 1);
     stacks[0].template.clone()
 }
 
 fn terraform((schema, loaded): &(Schema, Loaded)) -> String {
-    emit::terraform(schema, &loaded.files, &Environment::new()).expect("names fit")
+    emit::terraform(schema, &loaded.files, &[], &Environment::new()).expect("names fit")
 }
 
 fn policies((schema, loaded): &(Schema, Loaded), environment: &Environment) -> Vec<emit::Policy> {
-    emit::iam(schema, &loaded.files, environment).expect("names fit")
+    emit::iam(schema, &loaded.files, &[], environment).expect("names fit")
 }
 
 fn pretty(json: &Json) -> String {
@@ -67,7 +67,7 @@ fn exports((schema, loaded): &(Schema, Loaded)) -> Vec<(&'static str, String)> {
     let templates = |stacks: Vec<emit::Stack>| {
         stacks.iter().map(|stack| pretty(&stack.template)).reduce(|all, one| format!("{all}\n{one}"))
     };
-    let policies = emit::iam(schema, files, environment).expect("names fit");
+    let policies = emit::iam(schema, files, &[], environment).expect("names fit");
     let policies: Vec<String> = policies
         .iter()
         .map(|policy| {
@@ -80,9 +80,12 @@ fn exports((schema, loaded): &(Schema, Loaded)) -> Vec<(&'static str, String)> {
     let budgets = emit::budgets(schema, files, environment).expect("names fit");
     let rules = emit::prometheus(schema, files, environment).expect("names fit");
     let made = [
-        ("cloudformation", templates(emit::cloudformation(schema, files, environment).expect("names fit"))),
-        ("terraform", emit::terraform(schema, files, environment).ok()),
-        ("cdk", emit::cdk(schema, files, environment).ok()),
+        (
+            "cloudformation",
+            templates(emit::cloudformation(schema, files, &[], environment).expect("names fit")),
+        ),
+        ("terraform", emit::terraform(schema, files, &[], environment).ok()),
+        ("cdk", emit::cdk(schema, files, &[], environment).ok()),
         ("iam", Some(policies.join("\n\n"))),
         ("alarms", templates(emit::alarms(schema, files, environment).expect("names fit"))),
         ("dashboard", Some(pretty(&dashboard))),
@@ -363,9 +366,9 @@ fn l16_the_template_of_lunch_has_all_its_document_asks_for() {
 fn the_environment_gives_parameters_their_defaults() {
     let (schema, loaded) = load("lunch");
     let production = environment([("ENVIRONMENT", "prod")]);
-    let stacks = emit::cloudformation(&schema, &loaded.files, &production).expect("names fit");
+    let stacks = emit::cloudformation(&schema, &loaded.files, &[], &production).expect("names fit");
     assert_eq!(stacks[0].template["Parameters"]["Stage"]["Default"], "prod");
-    let text = emit::terraform(&schema, &loaded.files, &production).expect("names fit");
+    let text = emit::terraform(&schema, &loaded.files, &[], &production).expect("names fit");
     assert!(text.contains(r#"default = "prod""#), "{text}");
 }
 
@@ -376,7 +379,7 @@ fn tables_in_two_regions_make_two_templates() {
                 budget $5 per month\nmetrics \"Two\" {\n  hit Hits\n  miss Misses\n}\n\
                 alarms {\n  hit_rate < 80% for 1h\n}";
     let (schema, loaded) = load_text("two.larder", text);
-    let stacks = emit::cloudformation(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let stacks = emit::cloudformation(&schema, &loaded.files, &[], &Environment::new()).expect("names fit");
     let regions: Vec<_> = stacks.iter().map(|stack| stack.region.as_deref()).collect();
     assert_eq!(regions, [Some("eu-west-1"), Some("sa-east-1")]);
     for kind in ["AWS::Budgets::Budget", "AWS::CloudWatch::Alarm"] {
@@ -390,7 +393,7 @@ fn a_second_version_is_in_every_name() {
     let loaded = small("  name  \"things-{stage}\"", "version 2");
     let setups = loaded.0.tables(&Environment::new()).expect("names fit");
     assert_eq!(setups[0].definition.name.as_str(), "things-dev-v2");
-    let table = template(&loaded)["Resources"]["ThingsTable"]["Properties"].clone();
+    let table = template(&loaded)["Resources"]["ThingsTableV2"]["Properties"].clone();
     assert_eq!(table["TableName"], json!({"Fn::Sub": "things-${Stage}-v2"}));
     assert!(terraform(&loaded).contains(r#""things-${var.stage}-v2""#));
     let policies = policies(&loaded, &Environment::new());
@@ -414,9 +417,10 @@ fn parameters_and_resources_never_share_a_name() {
 fn tags_are_text_whatever_is_in_them() {
     let loaded = small("  tags  Owner \"a \\\"b\\\" $\\{c\\}\"", "");
     let tags = &template(&loaded)["Resources"]["ThingsTable"]["Properties"]["Tags"];
-    assert_eq!(*tags, json!([{"Key": "Owner", "Value": "a \"b\" ${c}"}]));
+    assert_eq!(tags[0], json!({"Key": "Owner", "Value": "a \"b\" ${c}"}));
     assert!(terraform(&loaded).parse::<hcl_edit::structure::Body>().is_ok());
-    assert!(terraform(&loaded).contains(r#"Owner = "a \"b\" $${c}""#), "{}", terraform(&loaded));
+    let hcl = terraform(&loaded).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(hcl.contains(r#"Owner = "a \"b\" $${c}""#), "{hcl}");
 }
 
 #[test]
@@ -515,7 +519,7 @@ fn l13_a_budget_alone_asks_who_is_told() {
 #[test]
 fn t11_the_cdk_of_tdnet_is_that_of_its_document() {
     let (schema, loaded) = load("tdnet");
-    let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let code = emit::cdk(&schema, &loaded.files, &[], &Environment::new()).expect("names fit");
     let lines: Vec<&str> = code.lines().map(|line| line.split(" // ").next().unwrap_or("").trim()).collect();
     // Recovery is said by its window, which the document's `pointInTimeRecovery: true` could not.
     for wanted in [
@@ -607,7 +611,7 @@ fn labels(hcl: &str, kind: &str) -> Vec<String> {
 fn indexes_of_any_name_give_resources_of_their_own() {
     let indexes = "  index \"a.b\" as one  owner / at\n  index \"a_b\" as two  owner\n  index \"a-b\" as three  at / id";
     let (schema, loaded) = small(indexes, "alarms {\n  throttles > 0\n}");
-    let hcl = emit::terraform(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let hcl = emit::terraform(&schema, &loaded.files, &[], &Environment::new()).expect("names fit");
     let alarms = labels(&hcl, "aws_cloudwatch_metric_alarm");
     assert_eq!(
         alarms,
@@ -618,7 +622,7 @@ fn indexes_of_any_name_give_resources_of_their_own() {
             "things_table_a-b_throttles",
         ]
     );
-    let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let code = emit::cdk(&schema, &loaded.files, &[], &Environment::new()).expect("names fit");
     let ids: Vec<&str> =
         code.lines().filter_map(|line| line.split_once("Alarm(this, ")).map(|one| one.1).collect();
     let apart: std::collections::HashSet<&&str> = ids.iter().collect();
@@ -638,7 +642,7 @@ fn names_that_differ_in_a_sign_stay_apart_in_cdk() {
         table("a_1")
     );
     let (schema, loaded) = load_text("two.larder", &text);
-    let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let code = emit::cdk(&schema, &loaded.files, &[], &Environment::new()).expect("names fit");
     for wanted in [
         "this.a1Table = new dynamodb.Table(this, 'A1Table', {",
         "this.a1Table_2 = new dynamodb.Table(this, 'A1Table_2', {",
@@ -707,4 +711,160 @@ fn lines_of_a_runbook_hold_any_value() {
     ] {
         assert!(book.contains(wanted), "{wanted}\n{book}");
     }
+}
+
+#[test]
+fn every_export_has_the_tags_by_which_a_table_is_known() {
+    for system in SYSTEMS {
+        let loaded = load(system);
+        let wanted: Vec<_> = loaded.0.tables(&Environment::new()).expect("names fit");
+        let wanted: Vec<_> = wanted.iter().map(|setup| setup.definition.tags.clone()).collect();
+        assert!(wanted.iter().all(|tags| tags["larder:system"] == system), "{wanted:?}");
+        let text = pretty(&template(&loaded));
+        let stack = larder_schema::import::cloudformation(&text).expect("it is a template");
+        let hcl = terraform(&loaded);
+        let hcl = larder_schema::import::terraform(&[("main.tf", &hcl)]).expect("it is HCL");
+        for found in [stack, hcl] {
+            let filled = |text: &larder_schema::schema::ParamText| -> String {
+                let parts = text.0.iter().map(|part| match part {
+                    larder_schema::schema::ParamPart::Text(text) => text.clone(),
+                    larder_schema::schema::ParamPart::Param(name) => {
+                        let param = found.params.iter().find(|param| param.name == *name);
+                        param.expect("it is declared").default.clone()
+                    }
+                });
+                parts.collect()
+            };
+            let tags = found.tables.iter().map(|table| -> larder_model::Tags {
+                table.tags.iter().map(|(name, value)| (name.clone(), filled(value))).collect()
+            });
+            assert_eq!(tags.collect::<Vec<_>>(), wanted, "{system}");
+        }
+        let (schema, files) = (&loaded.0, &loaded.1.files);
+        let code = emit::cdk(schema, files, &[], &Environment::new()).expect("names fit");
+        for table in &schema.tables {
+            assert_eq!(
+                code.matches(&format!(".add('larder:table', '{}');", table.name)).count(),
+                1,
+                "{code}"
+            );
+        }
+    }
+}
+
+/// The version after the one of a schema, in which nothing else is different.
+fn next_version(system: &str) -> (Schema, Loaded) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{system}.larder"));
+    let text = std::fs::read_to_string(path).expect("the five systems are in schemas/");
+    let text = match text.contains("\nversion 1") {
+        true => text.replace("\nversion 1", "\nversion 2"),
+        false => text.replace(&format!("\nsystem {system}\n"), &format!("\nsystem {system}\nversion 2\n")),
+    };
+    let (schema, loaded) = load_text(&format!("{system}.larder"), &text);
+    assert_eq!(schema.version.map(|version| version.number), Some(2), "{system}");
+    (schema, loaded)
+}
+
+/// A block of HCL without the comments that say where it is from.
+fn block(hcl: &str, head: &str) -> Vec<String> {
+    let lines = hcl.lines().skip_while(|line| !line.starts_with(head));
+    let lines: Vec<String> = lines
+        .take_while(|line| *line != "}")
+        .map(|line| line.split(" # ").next().unwrap_or("").trim().to_owned())
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    assert!(!lines.is_empty(), "there is no {head}\n{hcl}");
+    lines
+}
+
+#[test]
+fn l12_tables_of_an_older_version_stay_what_they_are_in_terraform() {
+    for system in SYSTEMS {
+        let (old, new) = (load(system), next_version(system));
+        let kept = [emit::Kept { schema: &old.0, files: &old.1.files }];
+        let before = terraform(&old);
+        let after = emit::terraform(&new.0, &new.1.files, &kept, &Environment::new()).expect("names fit");
+        let streams = |line: &String| !line.starts_with("stream_");
+        for kind in ["aws_dynamodb_table", "aws_cloudwatch_metric_alarm"] {
+            for label in labels(&before, kind) {
+                let head = format!("resource \"{kind}\" \"{label}\"");
+                let (was, is) = (block(&before, &head), block(&after, &head));
+                let is: Vec<String> = is.into_iter().filter(streams).collect();
+                assert_eq!(is, was.into_iter().filter(streams).collect::<Vec<_>>(), "{system}");
+            }
+        }
+        let wanted = old.0.tables.iter().map(|table| format!("{}-v2", table.name));
+        let wanted: Vec<_> = wanted.chain(old.0.tables.iter().map(|table| table.name.clone())).collect();
+        assert_eq!(labels(&after, "aws_dynamodb_table"), wanted);
+        assert!(!after.contains("removed {"), "{after}");
+        // Programs of both versions run.
+        for table in wanted {
+            assert!(after.contains(&format!("      aws_dynamodb_table.{table}.arn,")), "{table}\n{after}");
+        }
+    }
+}
+
+#[test]
+fn l12_tables_that_are_not_kept_leave_terraform_and_are_not_destroyed() {
+    for system in SYSTEMS {
+        let new = next_version(system);
+        let hcl = terraform(&new);
+        let body: hcl_edit::structure::Body = hcl.parse().expect("it is HCL");
+        let forgotten: Vec<String> = body
+            .get_blocks("removed")
+            .map(|block| {
+                let kept = block.body.get_blocks("lifecycle").next().expect("it says what becomes of it");
+                let destroy = kept.body.get_attribute("destroy").expect("it says so");
+                assert_eq!(destroy.value.to_string().trim(), "false");
+                block.body.get_attribute("from").expect("it names it").value.to_string().trim().to_owned()
+            })
+            .collect();
+        let wanted = new.0.tables.iter().map(|table| format!("aws_dynamodb_table.{}", table.name));
+        assert_eq!(forgotten, wanted.collect::<Vec<_>>());
+        assert!(hcl.contains("required_version = \">= 1.7\""), "{hcl}");
+        assert!(!terraform(&load(system)).contains("removed {"));
+    }
+}
+
+#[test]
+fn l12_tables_of_an_older_version_stay_what_they_are_in_a_stack() {
+    for system in SYSTEMS {
+        let (old, new) = (load(system), next_version(system));
+        let kept = [emit::Kept { schema: &old.0, files: &old.1.files }];
+        let stacks = emit::cloudformation(&new.0, &new.1.files, &kept, &Environment::new());
+        let after = stacks.expect("names fit").remove(0).template;
+        let before = template(&old);
+        for kind in ["AWS::DynamoDB::Table", "AWS::CloudWatch::Alarm"] {
+            for (id, was) in resources(&before, kind) {
+                assert_eq!(after["Resources"][id]["Properties"], was["Properties"], "{system} {id}");
+                assert_eq!(after["Resources"][id]["DeletionPolicy"], was["DeletionPolicy"], "{system} {id}");
+            }
+        }
+        for (id, table) in resources(&after, "AWS::DynamoDB::Table") {
+            assert_eq!(table["UpdateReplacePolicy"], "Retain", "{system} {id}");
+        }
+        assert_eq!(resources(&after, "AWS::DynamoDB::Table").len(), 2 * old.0.tables.len());
+        let code = emit::cdk(&new.0, &new.1.files, &kept, &Environment::new()).expect("names fit");
+        for line in emit::cdk(&old.0, &old.1.files, &[], &Environment::new()).expect("names fit").lines() {
+            if line.contains("new dynamodb.Table(") {
+                assert!(
+                    code.contains(line)
+                        && code.contains(&line.replace("Table'", "TableV2'").replace("Table =", "TableV2 =")),
+                    "{line}\n{code}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn l12_a_policy_allows_the_same_on_tables_that_are_kept() {
+    let (old, new) = (load("lunch"), next_version("lunch"));
+    let kept = [emit::Kept { schema: &old.0, files: &old.1.files }];
+    let policies = emit::iam(&new.0, &new.1.files, &kept, &Environment::new()).expect("names fit");
+    let [policy] = policies.as_slice() else { panic!("one grant, one policy") };
+    let statements = policy.document["Statement"].as_array().expect("a list");
+    let resources: Vec<_> = statements.iter().map(|one| one["Resource"][0].clone()).collect();
+    let table = "arn:aws:dynamodb:eu-west-1:*:table/lunch-cache-*";
+    assert_eq!(resources, [json!(format!("{table}-v2")), json!(table)]);
 }

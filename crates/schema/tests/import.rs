@@ -73,9 +73,7 @@ fn deployed(schema: &Schema, count: usize) -> Found {
     let tables = schema.tables.iter().zip(setups).map(|(table, setup)| {
         let items = table.entities.iter().flat_map(|entity| items(schema, &entity.name, count)).collect();
         let pitr = setup.pitr.map(|pitr| pitr.days);
-        let mut definition = setup.definition;
-        definition.tags.insert("larder:table".to_owned(), table.name.clone());
-        FoundTable::deployed(&definition, setup.ttl_attribute, pitr, items)
+        FoundTable::deployed(&setup.definition, setup.ttl_attribute, pitr, items)
     });
     Found { system: Some(schema.system.clone()), tables: tables.collect(), ..Found::default() }
 }
@@ -126,7 +124,8 @@ fn exports_of_the_five_systems_come_back() {
     for system in SYSTEMS {
         let original = loaded(system);
         let schema = original.schema.as_ref().expect("it has no errors");
-        let stacks = emit::cloudformation(schema, &original.files, &Environment::new()).expect("names fit");
+        let stacks =
+            emit::cloudformation(schema, &original.files, &[], &Environment::new()).expect("names fit");
         let template = serde_json::to_string_pretty(&stacks[0].template).expect("JSON can be written");
         let mut found = import::cloudformation(&template).expect("it is a template");
         let imported = import::write(&found, "a template");
@@ -134,7 +133,7 @@ fn exports_of_the_five_systems_come_back() {
         assert_eq!(imported.notes, Vec::<String>::new());
         assert_eq!(imported.system, system);
 
-        let hcl = emit::terraform(schema, &original.files, &Environment::new()).expect("names fit");
+        let hcl = emit::terraform(schema, &original.files, &[], &Environment::new()).expect("names fit");
         found = import::terraform(&[("main.tf", &hcl)]).expect("it is HCL");
         let imported = import::write(&found, "main.tf");
         assert_eq!(setups(&sound(&imported)), setups(schema), "{}", imported.text);

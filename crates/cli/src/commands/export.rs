@@ -3,13 +3,14 @@
 //! Nothing is asked of a store, and nothing is changed: what is written follows from the schema and the environment
 //! alone, and is the same each time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use larder_schema::emit::{self, Stack};
+use larder_schema::emit::{self, Kept, Stack};
 use larder_schema::{Environment, EnvironmentError, Schema, SourceFile};
 
+use crate::history::{self, Past};
 use crate::{project, terminal};
 
 /// Where dashboards look for tables that name no region.
@@ -19,6 +20,9 @@ const REGION: &str = "us-east-1";
 ///
 /// Params in names become parameters of the template, and take their defaults from --stage and the environment. What
 /// is for one environment (dashboards, rules, the runbook) has the names of that one.
+///
+/// After a breaking change, --keep names the schema as it was before: its tables stay, unchanged, beside the new ones,
+/// and policies allow both. `larder migrate finish` removes them; then export without it.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// What to write
@@ -36,6 +40,12 @@ pub(crate) struct Export {
     /// The grant whose policy is meant, if there are several
     #[arg(long, value_name = "GRANT")]
     grant: Option<String>,
+    /// An older version whose tables are still there: a file, or a git revision such as HEAD~1; may be repeated
+    #[arg(long, value_name = "FILE|GIT_REV")]
+    keep: Vec<String>,
+    /// No table of an older version is left: `larder migrate finish` has removed them, or they never were
+    #[arg(long, conflicts_with = "keep")]
+    finished: bool,
     /// Write to this file instead of to stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -75,7 +85,9 @@ impl Export {
         if let Some(stage) = &self.stage {
             environment.insert(stage_variable(&schema)?.to_owned(), stage.clone());
         }
-        let text = self.text(&schema, &files, &environment)?;
+        let kept = self.kept(&path, &schema)?;
+        let kept: Vec<Kept<'_>> = kept.iter().map(|(schema, files)| Kept { schema, files }).collect();
+        let text = self.text(&schema, &files, &kept, &environment)?;
         match &self.out {
             None => terminal::print(&text)?,
             Some(file) => {
@@ -87,10 +99,56 @@ impl Export {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// The older versions whose tables are still there.
+    fn kept(&self, path: &Path, schema: &Schema) -> Result<Vec<(Schema, Vec<SourceFile>)>, String> {
+        let system = &schema.system;
+        let number = |schema: &Schema| schema.version.map_or(1, |version| version.number);
+        let has_tables = matches!(self.format, Format::Cloudformation | Format::Terraform | Format::Cdk);
+        if !self.keep.is_empty() && !has_tables && !matches!(self.format, Format::Iam) {
+            return Err(
+                "--keep is for what has tables in it, or names them: cloudformation, terraform, cdk, iam"
+                    .into(),
+            );
+        }
+        // Terraform can be told to forget a table, a stack cannot.
+        let is_stack = matches!(self.format, Format::Cloudformation | Format::Cdk);
+        if is_stack && number(schema) > 1 && self.keep.is_empty() && !self.finished {
+            return Err(format!(
+                "{system} is version {}, and a stack that has tables of an older one would delete them: name that schema \
+                 with --keep FILE|GIT_REV; when `larder migrate finish` has removed them, or if they never were, say \
+                 --finished",
+                number(schema)
+            ));
+        }
+        let mut kept: Vec<(Schema, Vec<SourceFile>)> = Vec::new();
+        for from in &self.keep {
+            let Some(Past { name, loaded }) = history::load(path, from)? else {
+                return Err(format!("there was no {} in {from}: there is nothing to keep", path.display()));
+            };
+            let files = loaded.files.clone();
+            let old =
+                terminal::sound(loaded).ok_or_else(|| format!("{name} has errors: nothing was written"))?;
+            if old.system != *system {
+                return Err(format!("{name} is of {}, not of {system}", old.system));
+            }
+            let is_older = number(&old) < number(schema);
+            if !is_older || kept.iter().any(|(known, _)| number(known) == number(&old)) {
+                return Err(format!(
+                    "{name} is version {}: --keep is for versions before {}, each once",
+                    number(&old),
+                    number(schema)
+                ));
+            }
+            kept.push((old, files));
+        }
+        Ok(kept)
+    }
+
     fn text(
         &self,
         schema: &Schema,
         files: &[SourceFile],
+        kept: &[Kept<'_>],
         environment: &Environment,
     ) -> Result<String, String> {
         let unfit = |errors: Vec<EnvironmentError>| {
@@ -100,11 +158,11 @@ impl Export {
         let system = &schema.system;
         match self.format {
             Format::Cloudformation => {
-                self.template(system, emit::cloudformation(schema, files, environment).map_err(unfit)?)
+                self.template(system, emit::cloudformation(schema, files, kept, environment).map_err(unfit)?)
             }
-            Format::Terraform => emit::terraform(schema, files, environment).map_err(unfit),
-            Format::Cdk => emit::cdk(schema, files, environment).map_err(unfit),
-            Format::Iam => self.policy(system, emit::iam(schema, files, environment).map_err(unfit)?),
+            Format::Terraform => emit::terraform(schema, files, kept, environment).map_err(unfit),
+            Format::Cdk => emit::cdk(schema, files, kept, environment).map_err(unfit),
+            Format::Iam => self.policy(system, emit::iam(schema, files, kept, environment).map_err(unfit)?),
             Format::Alarms => {
                 declared(!schema.alarms.is_empty(), system, "alarms", "alarms { throttles > 0 }", files)?;
                 let stacks = emit::alarms(schema, files, environment).map_err(unfit)?;

@@ -1,15 +1,13 @@
 //! A table before and after: which belong together, what is written on them, and how one goes.
 
 use larder_model::{TableName, Tags, UnixTime};
+use larder_schema::setup::{KEEP_TAG, SUPERSEDED_TAG};
 use larder_schema::{Schema, TableSetup};
 
 use super::carry::{Side, Way};
 use super::{Phase, report, stream};
 use crate::Error;
 use crate::store::{Feature, TableChange};
-
-pub(super) const SUPERSEDED_TAG: &str = "larder:superseded-by";
-pub(super) const KEEP_TAG: &str = "larder:keep-until";
 
 /// A table, before and after.
 #[derive(Debug)]

@@ -8,9 +8,11 @@ use larder_model::{
     Throughput,
 };
 use larder_schema::TableSetup;
+use larder_schema::schema::OnDelete;
+use larder_schema::setup::{MIGRATING_TAG, ON_DELETE_TAG};
 
 use super::show::{self, text};
-use super::{Line, Mark, ON_DELETE_TAG, RETAIN, Step, TablePlan, Verdict};
+use super::{Line, Mark, Step, TablePlan, Verdict};
 use crate::store::{Busy, Deployed, Feature, Lacks, TableChange};
 
 /// What stands in for on-demand billing where there is none.
@@ -42,7 +44,7 @@ pub(super) fn left_over(deployed: &Deployed, region: Option<String>) -> Option<T
     }
     let definition = &deployed.definition;
     let retained = definition.deletion_protection
-        || definition.tags.get(ON_DELETE_TAG).is_some_and(|on_delete| on_delete == RETAIN);
+        || definition.tags.get(ON_DELETE_TAG).is_some_and(|on_delete| on_delete == OnDelete::Retain.name());
     let (verdict, line) = if retained {
         let note = "no longer in the schema, and kept: it is to be retained".to_owned();
         (Verdict::Retain, Line { note: Some(note), ..Line::new(Mark::Kept, "table") })
@@ -287,7 +289,7 @@ impl<'a> Wanted<'a> {
     fn stream(&self, from: &TableDefinition) -> Option<Line> {
         let (to, was) = (self.definition.stream, from.stream);
         // A migration that follows the stream has switched it on, and has not ended.
-        let is_followed = from.tags.get(super::MIGRATING_TAG).is_some_and(|target| !target.is_empty());
+        let is_followed = from.tags.get(MIGRATING_TAG).is_some_and(|target| !target.is_empty());
         if to == was || self.lacks.contains_key(&Feature::Streams) || (to.is_none() && is_followed) {
             return None;
         }

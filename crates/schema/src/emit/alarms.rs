@@ -41,6 +41,8 @@ pub(super) struct Watch<'a> {
     pub(super) period_seconds: i64,
     pub(super) above: bool,
     pub(super) threshold: f64,
+    /// The table that it watches, if it is one.
+    pub(super) table: Option<&'a Table>,
     /// Where what it watches lives, if the schema says.
     pub(super) region: Option<&'a str>,
 }
@@ -130,6 +132,7 @@ fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec
             what: format!("percent of {words} of `{}` failed", table.name),
             metrics: failed.chain(done).collect(),
             expression,
+            table: Some(table),
             region: table.region.as_deref(),
             ..Watch::of(alarm)
         }
@@ -155,6 +158,7 @@ fn latency<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Wa
         what: format!("average milliseconds of an operation on `{}`", table.name),
         metrics: by_operation(table, &operations, "took", "SuccessfulRequestLatency", "Average").collect(),
         expression,
+        table: Some(table),
         region: table.region.as_deref(),
         ..Watch::of(alarm)
     }]
@@ -180,6 +184,7 @@ fn throttles<'a>(_: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch
             what: format!("throttled requests of `{}`{what}", table.name),
             metrics: metrics.collect(),
             expression: filled("throttled", 2).join(" + "),
+            table: Some(table),
             region: table.region.as_deref(),
             ..Watch::of(alarm)
         }
@@ -255,6 +260,7 @@ impl<'a> Watch<'a> {
             period_seconds: period_seconds(alarm),
             above: alarm.above,
             threshold,
+            table: None,
             region: None,
         }
     }

@@ -5,7 +5,8 @@
 //! regions make several classes.
 //!
 //! Tables, indexes, policies and alarms are CDK's own constructs, so whoever extends the class can go on with
-//! `stack.racesTable.grantReadData(…)`.
+//! `stack.racesTable.grantReadData(…)`. Tables of a later version are members of their own (`racesTableV2`), and those of
+//! an older one that is kept stay what they were.
 
 use larder_model as model;
 
@@ -13,7 +14,7 @@ use super::alarms::{Dimension, Watch, watches};
 use super::cloudformation::stream_view;
 use super::iam::{self, Part, Resource};
 use super::names;
-use super::origin::Origins;
+use super::versions::{self, Kept, Version, versions};
 use crate::schema::*;
 use crate::span::SourceFile;
 use crate::value::number_to_f64;
@@ -49,47 +50,44 @@ const STACK_PROPERTIES: [&str; 13] = [
 /// "#;
 /// let loaded = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new());
 /// let schema = loaded.schema.expect("there is nothing wrong with it");
-/// let code = emit::cdk(&schema, &loaded.files, &Environment::new()).expect("the name fits");
+/// let code = emit::cdk(&schema, &loaded.files, &[], &Environment::new()).expect("the name fits");
 /// assert!(code.contains("this.racesTable = new dynamodb.Table(this, 'RacesTable', {"));
 /// ```
 pub fn cdk(
     schema: &Schema,
     files: &[SourceFile],
+    kept: &[Kept<'_>],
     environment: &Environment,
 ) -> Result<String, Vec<EnvironmentError>> {
-    let setups = schema.tables(environment)?;
-    let origins = Origins::new(files);
+    let versions = versions(schema, files, kept, environment)?;
     let mut code = Code::default();
     code.line(&format!("// Written by `larder export cdk {}`. Change the schema instead.", schema.system));
     code.line("");
-    imports(&mut code, schema);
-    let regions = names::regions(schema);
+    imports(&mut code, &versions);
+    let regions = names::regions(versions.iter().flat_map(|version| &version.schema.tables));
     for (at, region) in regions.iter().enumerate() {
-        let tables: Vec<(&Table, &TableSetup)> = schema
-            .tables
-            .iter()
-            .zip(&setups)
-            .filter(|(table, _)| table.region.as_deref() == *region)
-            .collect();
         let suffix = match region {
             Some(region) if regions.len() > 1 => names::pascal(&region.replace('-', "_")),
             _ => String::new(),
         };
         let class = format!("{}{suffix}Stack", names::pascal(&schema.system));
-        let stack = Stack { schema, origins: &origins, tables, region: *region, class, first: at == 0 };
+        let stack = Stack { schema, versions: &versions, region: *region, class, first: at == 0 };
         stack.write(&mut code, environment).map_err(|error| vec![error])?;
     }
     Ok(code.text)
 }
 
-fn imports(code: &mut Code, schema: &Schema) {
-    let keys = schema.tables.iter().any(|table| matches!(table.encryption, Encryption::Kms(_)));
-    let told = !schema.alarms.is_empty() || !schema.budgets.is_empty();
+fn imports(code: &mut Code, versions: &[Version<'_>]) {
+    let schema = versions[0].schema;
+    let mut tables = versions.iter().flat_map(|version| &version.schema.tables);
+    let keys = tables.any(|table| matches!(table.encryption, Encryption::Kms(_)));
+    let alarms = versions.iter().any(|version| !version.schema.alarms.is_empty());
+    let told = alarms || !schema.budgets.is_empty();
     let modules = [
         ("cdk", "aws-cdk-lib", true),
         ("budgets", "aws-cdk-lib/aws-budgets", !schema.budgets.is_empty()),
-        ("cloudwatch", "aws-cdk-lib/aws-cloudwatch", !schema.alarms.is_empty()),
-        ("actions", "aws-cdk-lib/aws-cloudwatch-actions", !schema.alarms.is_empty()),
+        ("cloudwatch", "aws-cdk-lib/aws-cloudwatch", alarms),
+        ("actions", "aws-cdk-lib/aws-cloudwatch-actions", alarms),
         ("dynamodb", "aws-cdk-lib/aws-dynamodb", true),
         ("iam", "aws-cdk-lib/aws-iam", true),
         ("kms", "aws-cdk-lib/aws-kms", keys),
@@ -102,9 +100,9 @@ fn imports(code: &mut Code, schema: &Schema) {
 }
 
 struct Stack<'a> {
+    /// The version that is meant.
     schema: &'a Schema,
-    origins: &'a Origins<'a>,
-    tables: Vec<(&'a Table, &'a TableSetup)>,
+    versions: &'a [Version<'a>],
     region: Option<&'a str>,
     class: String,
     /// What belongs to the system or the account, not to a table, is in the first class alone.
@@ -114,19 +112,29 @@ struct Stack<'a> {
 impl Stack<'_> {
     fn write(&self, code: &mut Code, environment: &Environment) -> Result<(), EnvironmentError> {
         let Self { schema, class, .. } = self;
-        let tables: Vec<&Table> = self.tables.iter().map(|(table, _)| *table).collect();
-        let params = names::params(schema, &tables, true);
-        let rights = iam::rights(schema, &tables);
-        let (watches, left_out) = watches(schema, self.origins, &tables, self.first);
+        let is_here = |table: &Table| table.region.as_deref() == self.region;
+        let params = versions::params(self.versions, is_here, true);
+        let rights = versions::rights(self.versions, is_here);
+        let watches: Vec<_> = self
+            .versions
+            .iter()
+            .enumerate()
+            .map(|(at, version)| {
+                let tables: Vec<&Table> =
+                    version.schema.tables.iter().filter(|table| is_here(table)).collect();
+                (version.schema, watches(version.schema, &version.origins, &tables, self.first && at == 0))
+            })
+            .collect();
+        let is_told = watches.iter().any(|(_, (watches, _))| !watches.is_empty());
         let budget = self.first && !schema.budgets.is_empty();
 
         code.line("");
         code.open(&format!("export interface {class}Props extends cdk.StackProps {{"));
-        for param in &params {
-            code.place(self.origins.param(&param.name));
+        for (_, param) in &params {
+            code.place(self.versions.iter().find_map(|version| version.origins.param(&param.name)));
             code.line(&format!("readonly {}?: string;", property(schema, &param.name)));
         }
-        if !watches.is_empty() || budget {
+        if is_told || budget {
             code.line("// Told by alarms and budgets; must let budgets.amazonaws.com publish.");
             code.line("readonly notificationTopic?: sns.ITopic;");
         }
@@ -138,8 +146,11 @@ impl Stack<'_> {
             code.line(&format!("/** {} */", docs.trim().replace("*/", "* /")));
         }
         code.open(&format!("export class {class} extends cdk.Stack {{"));
-        for table in &tables {
-            code.line(&format!("public readonly {}: dynamodb.Table;", table_member(schema, table)));
+        for version in self.versions {
+            for table in version.schema.tables.iter().filter(|table| is_here(table)) {
+                let member = table_member(version.schema, table);
+                code.line(&format!("public readonly {member}: dynamodb.Table;"));
+            }
         }
         for right in &rights {
             code.line(&format!("public readonly {}: iam.ManagedPolicy;", policy_member(schema, right)));
@@ -155,20 +166,22 @@ impl Stack<'_> {
         }
         if !params.is_empty() {
             code.open("const params = {");
-            for param in params {
+            for (of, param) in params {
                 let name = property(schema, &param.name);
-                let default = quoted(&names::value(schema, param, environment)?);
+                let default = quoted(&names::value(of, param, environment)?);
                 code.line(&format!("{name}: props.{name} ?? {default},"));
             }
             code.close("};");
         }
-        for (table, setup) in &self.tables {
-            self.table(code, table, setup);
+        for version in self.versions {
+            for (table, setup) in version.tables().filter(|(table, _)| is_here(table)) {
+                self.table(code, version, table, setup);
+            }
         }
         for right in &rights {
             self.policy(code, right);
         }
-        if !watches.is_empty() {
+        if is_told {
             code.line("");
             code.open("const tell = (alarm: cloudwatch.Alarm) => {");
             code.open("if (props.notificationTopic) {");
@@ -177,12 +190,14 @@ impl Stack<'_> {
             code.close("}");
             code.close("};");
         }
-        let ids: Vec<&str> = watches.iter().map(|watch| watch.name.as_str()).collect();
-        for watch in &watches {
-            let id = names::apart(ids.iter().copied(), &watch.name, names::pascal);
-            alarm(code, schema, watch, &id);
+        for (of, (watches, _)) in &watches {
+            let ids: Vec<&str> = watches.iter().map(|watch| watch.name.as_str()).collect();
+            for watch in watches {
+                let id = names::apart(ids.iter().copied(), &watch.name, names::pascal);
+                alarm(code, of, watch, &id);
+            }
         }
-        for line in left_out {
+        for line in watches.iter().take(1).flat_map(|(_, (_, left_out))| left_out) {
             code.line("");
             code.line(&format!("// Left out: {line}"));
         }
@@ -194,17 +209,18 @@ impl Stack<'_> {
         Ok(())
     }
 
-    fn table(&self, code: &mut Code, table: &Table, setup: &TableSetup) {
+    fn table(&self, code: &mut Code, version: &Version<'_>, table: &Table, setup: &TableSetup) {
+        let Version { schema, origins, .. } = version;
         let definition = &setup.definition;
-        let from = |setting: &str| self.origins.setting(&table.name, setting);
-        let member = table_member(self.schema, table);
+        let from = |setting: &str| origins.setting(&table.name, setting);
+        let member = table_member(schema, table);
         code.line("");
-        code.place(self.origins.table(&table.name));
+        code.place(origins.table(&table.name));
         code.open(&format!(
             "this.{member} = new dynamodb.Table(this, '{}', {{",
-            table_id(self.schema, table, "Table")
+            table_id(schema, table, "Table")
         ));
-        code.said("tableName", &text(self.schema, &names::table_name(self.schema, table)), from("name"));
+        code.said("tableName", &text(self.schema, &names::table_name(schema, table)), from("name"));
         code.said("partitionKey", &attribute(&definition.key.partition[0]), from("key"));
         if let Some(sort) = definition.key.sort.first() {
             code.said("sortKey", &attribute(sort), from("key"));
@@ -224,7 +240,7 @@ impl Stack<'_> {
             }
             Encryption::Kms(key) => {
                 code.said("encryption", "dynamodb.TableEncryption.CUSTOMER_MANAGED", from("encryption"));
-                code.said("encryptionKey", &kms_key(self.schema, table, key), from("encryption"));
+                code.said("encryptionKey", &kms_key(schema, table, key), from("encryption"));
             }
         }
         if let Some(attribute) = &setup.ttl_attribute {
@@ -250,26 +266,26 @@ impl Stack<'_> {
         code.said("removalPolicy", &format!("cdk.RemovalPolicy.{policy}"), from("on_delete"));
         code.close("});");
         for index in &definition.indexes {
-            code.place(self.origins.index(&table.name, index.name.as_str()));
+            code.place(origins.index(&table.name, index.name.as_str()));
             code.open(&format!("this.{member}.addGlobalSecondaryIndex({{"));
             global_index(code, definition, index);
             code.close("});");
         }
-        for (name, value) in &table.tags {
-            let value = text(self.schema, &names::open(self.schema, value));
-            let place = from("tags").map(|place| format!(" // {place}")).unwrap_or_default();
-            code.line(&format!("cdk.Tags.of(this.{member}).add({}, {value});{place}", quoted(name)));
+        for (name, value) in names::tags(schema, table) {
+            let said = table.tags.iter().any(|(known, _)| *known == name);
+            let value = text(self.schema, &value);
+            let place = from("tags").filter(|_| said).map(|place| format!(" // {place}")).unwrap_or_default();
+            code.line(&format!("cdk.Tags.of(this.{member}).add({}, {value});{place}", quoted(&name)));
         }
     }
 
     fn policy(&self, code: &mut Code, right: &iam::Right<'_>) {
-        let grant = right.grant.map(|at| self.schema.grants[at].name.as_str());
-        let description = match grant {
+        let description = match right.grant {
             Some(grant) => format!("What {} grants {grant}", self.schema.system),
             None => format!("What the access patterns of {} need", self.schema.system),
         };
         code.line("");
-        code.place(right.grant.and_then(|at| self.origins.grant(at)));
+        code.place(right.place.clone());
         code.open(&format!(
             "this.{} = new iam.ManagedPolicy(this, '{}', {{",
             policy_member(self.schema, right),
@@ -286,7 +302,7 @@ impl Stack<'_> {
             code.close("],");
             code.open("resources: [");
             for resource in &statement.resources {
-                code.line(&format!("{},", arn(self.schema, resource)));
+                code.line(&format!("{},", arn(resource)));
             }
             code.close("],");
             code.close("}),");
@@ -300,7 +316,7 @@ impl Stack<'_> {
         let amounts: Vec<f64> = self.schema.budgets.iter().map(number_to_f64).collect();
         let most = amounts.iter().copied().fold(0.0, f64::max);
         code.line("");
-        code.place(self.origins.budget());
+        code.place(self.versions[0].origins.budget());
         code.open("if (props.notificationTopic) {");
         code.line("const address = props.notificationTopic.topicArn;");
         code.open("new budgets.CfnBudget(this, 'MonthlyBudget', {");
@@ -381,9 +397,11 @@ fn kms_key(schema: &Schema, table: &Table, key: &str) -> String {
 }
 
 fn alarm(code: &mut Code, schema: &Schema, watch: &Watch<'_>, id: &str) {
+    let number = watch.table.map_or(1, |_| names::number(schema));
+    let id = names::versioned(number, &format!("{id}Alarm"), "V");
     code.line("");
     code.place(watch.place.clone());
-    code.open(&format!("tell(new cloudwatch.Alarm(this, '{id}Alarm', {{"));
+    code.open(&format!("tell(new cloudwatch.Alarm(this, '{id}', {{"));
     code.line(&format!("alarmDescription: {},", quoted(&watch.description())));
     code.open("metric: new cloudwatch.MathExpression({");
     code.line(&format!("expression: {},", quoted(&watch.expression)));
@@ -413,8 +431,8 @@ fn alarm(code: &mut Code, schema: &Schema, watch: &Watch<'_>, id: &str) {
     code.close("}));");
 }
 
-fn arn(schema: &Schema, resource: &Resource<'_>) -> String {
-    let arn = format!("this.{}.tableArn", table_member(schema, resource.table));
+fn arn(resource: &Resource<'_>) -> String {
+    let arn = format!("this.{}.tableArn", table_member(resource.schema, resource.table));
     match resource.part {
         Part::Table => arn,
         Part::Indexes => format!("`${{{arn}}}/index/*`"),
@@ -425,12 +443,14 @@ fn arn(schema: &Schema, resource: &Resource<'_>) -> String {
 /// `export_status` → `exportStatusTable`.
 fn table_member(schema: &Schema, table: &Table) -> String {
     let tables = schema.tables.iter().map(|table| table.name.as_str());
-    names::apart(tables, &table.name, |name| format!("{}Table", Naming::Camel.stored(name)))
+    let name = names::apart(tables, &table.name, |name| format!("{}Table", Naming::Camel.stored(name)));
+    names::versioned(names::number(schema), &name, "V")
 }
 
 fn table_id(schema: &Schema, table: &Table, suffix: &str) -> String {
     let tables = schema.tables.iter().map(|table| table.name.as_str());
-    names::apart(tables, &table.name, |name| format!("{}{suffix}", names::pascal(name)))
+    let id = names::apart(tables, &table.name, |name| format!("{}{suffix}", names::pascal(name)));
+    names::versioned(names::number(schema), &id, "V")
 }
 
 fn policy_member(schema: &Schema, right: &iam::Right<'_>) -> String {
@@ -439,7 +459,7 @@ fn policy_member(schema: &Schema, right: &iam::Right<'_>) -> String {
 
 fn policy_name(schema: &Schema, right: &iam::Right<'_>, made: impl Fn(&str) -> String) -> String {
     let grants = schema.grants.iter().map(|grant| grant.name.as_str());
-    names::apart(grants, right.grant.map_or("access", |at| schema.grants[at].name.as_str()), made)
+    names::apart(grants, right.grant.unwrap_or("access"), made)
 }
 
 /// A param as a property of the stack, unless stacks have one of that name.

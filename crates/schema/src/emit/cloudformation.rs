@@ -8,7 +8,9 @@
 //! of the stack exactly, without the `*` that [`super::iam`] needs. Tables with indexes are made one after the
 //! other, because DynamoDB builds the indexes of only a few tables at a time.
 //!
-//! A table that is retained is also protected from deletion, by CloudFormation and by DynamoDB.
+//! A table that is retained is also protected from deletion, by CloudFormation and by DynamoDB. A table of a later
+//! version is a resource of its own (`CacheTableV2`); one of an older version stays only if the template still has it,
+//! so a template needs to be told which are kept. No table is ever deleted because another takes its place.
 
 use larder_model as model;
 use serde_json::{Map, Value as Json, json};
@@ -17,6 +19,7 @@ use super::alarms::{self, Dimension, Watch};
 use super::iam::{self, Part};
 use super::names;
 use super::origin::Origins;
+use super::versions::{self, Kept, Version, versions};
 use crate::schema::*;
 use crate::span::SourceFile;
 use crate::value::number_to_f64;
@@ -55,7 +58,7 @@ enum Parts {
 /// "#;
 /// let loaded = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new());
 /// let schema = loaded.schema.expect("there is nothing wrong with it");
-/// let stacks = emit::cloudformation(&schema, &loaded.files, &Environment::new()).expect("the name fits");
+/// let stacks = emit::cloudformation(&schema, &loaded.files, &[], &Environment::new()).expect("the name fits");
 /// let table = &stacks[0].template["Resources"]["RacesTable"];
 /// assert_eq!(table["Properties"]["TableName"]["Fn::Sub"], "races-${Stage}");
 /// assert_eq!(table["Metadata"]["Larder"]["TableName"], "keiba.larder:5");
@@ -63,9 +66,10 @@ enum Parts {
 pub fn cloudformation(
     schema: &Schema,
     files: &[SourceFile],
+    kept: &[Kept<'_>],
     environment: &Environment,
 ) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
-    stacks(schema, files, environment, Parts::All)
+    stacks(&versions(schema, files, kept, environment)?, environment, Parts::All)
 }
 
 /// Templates of the alarms alone, for tables that something else has made. None when there is nothing to watch.
@@ -74,7 +78,7 @@ pub fn alarms(
     files: &[SourceFile],
     environment: &Environment,
 ) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
-    stacks(schema, files, environment, Parts::Alarms)
+    stacks(&versions(schema, files, &[], environment)?, environment, Parts::Alarms)
 }
 
 /// A template of the budget alone. It asks for a topic: a budget that tells nobody is none.
@@ -83,30 +87,24 @@ pub fn budgets(
     files: &[SourceFile],
     environment: &Environment,
 ) -> Result<Option<Stack>, Vec<EnvironmentError>> {
-    Ok(stacks(schema, files, environment, Parts::Budget)?.pop())
+    Ok(stacks(&versions(schema, files, &[], environment)?, environment, Parts::Budget)?.pop())
 }
 
+/// The first version is the one that is meant.
 fn stacks(
-    schema: &Schema,
-    files: &[SourceFile],
+    versions: &[Version<'_>],
     environment: &Environment,
     parts: Parts,
 ) -> Result<Vec<Stack>, Vec<EnvironmentError>> {
-    let setups = schema.tables(environment)?;
-    let origins = Origins::new(files);
-    let regions = if parts == Parts::Budget { vec![None] } else { names::regions(schema) };
+    let tables = versions.iter().flat_map(|version| &version.schema.tables);
+    let regions = if parts == Parts::Budget { vec![None] } else { names::regions(tables) };
     let mut stacks = Vec::new();
     for (at, region) in regions.into_iter().enumerate() {
-        let tables: Vec<(&Table, &TableSetup)> = schema
-            .tables
-            .iter()
-            .zip(&setups)
-            .filter(|(table, _)| parts != Parts::Budget && table.region.as_deref() == region)
-            .collect();
+        let is_meant = |table: &Table| parts != Parts::Budget && table.region.as_deref() == region;
         let mut builder =
-            Builder::new(schema, &origins, &tables, environment, parts).map_err(|error| vec![error])?;
+            Builder::new(versions, is_meant, environment, parts).map_err(|error| vec![error])?;
         if parts == Parts::All {
-            builder.tables(&tables);
+            builder.tables();
             builder.policies();
         }
         // What belongs to the system or the account, not to a table, is in the first template alone.
@@ -126,17 +124,27 @@ fn stacks(
 
 struct Builder<'a> {
     parts: Parts,
+    /// The version that is meant.
     schema: &'a Schema,
-    origins: &'a Origins<'a>,
+    versions: &'a [Version<'a>],
     parameters: Map<String, Json>,
     resources: Map<String, Json>,
     outputs: Map<String, Json>,
     /// Params of the schema and their parameters.
     params: Vec<(String, String)>,
     /// Tables of the stack and their resources.
-    tables: Vec<(&'a Table, String)>,
+    tables: Vec<Placed<'a>>,
     /// What CloudFormation cannot say, and why.
     left_out: Vec<String>,
+}
+
+/// A table of the stack.
+#[derive(Clone)]
+struct Placed<'a> {
+    version: &'a Version<'a>,
+    table: &'a Table,
+    setup: &'a TableSetup,
+    id: String,
 }
 
 /// CloudFormation takes 255, and a number may follow.
@@ -148,16 +156,16 @@ const HAS_TOPIC: &str = "HasNotificationTopic";
 
 impl<'a> Builder<'a> {
     fn new(
-        schema: &'a Schema,
-        origins: &'a Origins<'a>,
-        tables: &[(&'a Table, &TableSetup)],
+        versions: &'a [Version<'a>],
+        is_meant: impl Fn(&Table) -> bool,
         environment: &Environment,
         parts: Parts,
     ) -> Result<Self, EnvironmentError> {
+        let schema = versions[0].schema;
         let mut builder = Self {
             parts,
             schema,
-            origins,
+            versions,
             parameters: Map::new(),
             resources: Map::new(),
             outputs: Map::new(),
@@ -165,7 +173,7 @@ impl<'a> Builder<'a> {
             tables: Vec::new(),
             left_out: Vec::new(),
         };
-        if !schema.alarms.is_empty() || !schema.budgets.is_empty() {
+        if versions.iter().any(|version| !version.schema.alarms.is_empty()) || !schema.budgets.is_empty() {
             let mut topic = json!({
                 "Type": "String",
                 "Description": "The SNS topic that alarms and budgets tell, which must let \
@@ -178,14 +186,14 @@ impl<'a> Builder<'a> {
             }
             builder.parameters.insert(TOPIC.to_owned(), topic);
         }
-        let used: Vec<&Table> = tables.iter().map(|(table, _)| *table).collect();
-        for param in names::params(schema, &used, parts == Parts::All) {
+        for (of, param) in versions::params(versions, &is_meant, parts == Parts::All) {
             let id = builder.free_id(&names::pascal(&param.name));
             let mut parameter = Map::new();
             parameter.insert("Type".to_owned(), json!("String"));
-            parameter.insert("Default".to_owned(), json!(names::value(schema, param, environment)?));
+            parameter.insert("Default".to_owned(), json!(names::value(of, param, environment)?));
             let docs = param.docs.iter().map(|line| line.trim().to_owned());
-            let place = origins.param(&param.name).map(|place| format!("({place})"));
+            let place = versions.iter().find_map(|version| version.origins.param(&param.name));
+            let place = place.map(|place| format!("({place})"));
             let description: Vec<String> = docs.chain(place).collect();
             if !description.is_empty() {
                 parameter.insert("Description".to_owned(), json!(description.join(" ")));
@@ -193,13 +201,17 @@ impl<'a> Builder<'a> {
             builder.parameters.insert(id.clone(), Json::Object(parameter));
             builder.params.push((param.name.clone(), id));
         }
-        for table in used {
-            let id = builder.free_id(&format!("{}Table", names::pascal(&table.name)));
-            if parts == Parts::All {
-                // The name is taken now, so that whatever is named later keeps away from it.
-                builder.resources.insert(id.clone(), Json::Null);
+        // Those that are kept had their names first.
+        for version in versions.iter().rev() {
+            for (table, setup) in version.tables().filter(|(table, _)| is_meant(table)) {
+                let id = format!("{}Table", names::pascal(&table.name));
+                let id = builder.free_id(&names::versioned(names::number(version.schema), &id, "V"));
+                if parts == Parts::All {
+                    // The name is taken now, so that whatever is named later keeps away from it.
+                    builder.resources.insert(id.clone(), Json::Null);
+                }
+                builder.tables.push(Placed { version, table, setup, id });
             }
-            builder.tables.push((table, id));
         }
         Ok(builder)
     }
@@ -214,25 +226,20 @@ impl<'a> Builder<'a> {
             .expect("there are more numbers than names")
     }
 
-    fn tables(&mut self, setups: &[(&'a Table, &TableSetup)]) {
-        let mut before: Option<String> = None;
-        for ((table, setup), (_, id)) in setups.iter().zip(self.tables.clone()) {
+    fn tables(&mut self) {
+        let mut before: Option<Placed<'a>> = None;
+        for placed in self.tables.clone() {
+            let Placed { version, table, setup, ref id } = placed;
+            let mut resource = Map::new();
             let policy = match setup.on_delete {
                 OnDelete::Retain => "Retain",
                 OnDelete::Delete => "Delete",
             };
-            let mut resource = Map::new();
             resource.insert("Type".to_owned(), json!("AWS::DynamoDB::Table"));
             resource.insert("DeletionPolicy".to_owned(), json!(policy));
-            resource.insert("UpdateReplacePolicy".to_owned(), json!(policy));
-            resource.insert("Properties".to_owned(), self.table_properties(table, setup));
-            resource.insert("Metadata".to_owned(), json!({"Larder": self.table_places(table)}));
-            if !table.indexes.is_empty()
-                && let Some(before) = before.replace(id.clone())
-            {
-                resource.insert("DependsOn".to_owned(), json!([before]));
-            }
-            self.resources.insert(id.clone(), Json::Object(resource));
+            resource.insert("UpdateReplacePolicy".to_owned(), json!("Retain"));
+            resource.insert("Properties".to_owned(), self.table_properties(version.schema, table, setup));
+            resource.insert("Metadata".to_owned(), json!({"Larder": table_places(&version.origins, table)}));
             self.outputs.insert(
                 format!("{id}Name"),
                 json!({"Description": format!("What the store calls `{}`", table.name), "Value": {"Ref": id}}),
@@ -241,16 +248,25 @@ impl<'a> Builder<'a> {
                 format!("{id}Arn"),
                 json!({"Description": format!("The ARN of `{}`", table.name), "Value": {"Fn::GetAtt": [id, "Arn"]}}),
             );
+            let id = id.clone();
+            // Each version on its own, so that one that is kept stays as it was.
+            let of_version = |before: &Placed<'_>| std::ptr::eq(before.version, version);
+            if !table.indexes.is_empty()
+                && let Some(before) = before.replace(placed).filter(of_version)
+            {
+                resource.insert("DependsOn".to_owned(), json!([before.id]));
+            }
+            self.resources.insert(id, Json::Object(resource));
         }
     }
 
-    fn table_properties(&self, table: &Table, setup: &TableSetup) -> Json {
+    fn table_properties(&self, schema: &Schema, table: &Table, setup: &TableSetup) -> Json {
         let definition = &setup.definition;
         let mut properties = Map::new();
         let mut put = |name: &str, value: Json| {
             properties.insert(name.to_owned(), value);
         };
-        put("TableName", self.text(&names::table_name(self.schema, table)));
+        put("TableName", self.text(&names::table_name(schema, table)));
         let attributes = definition
             .attributes
             .iter()
@@ -293,59 +309,24 @@ impl<'a> Builder<'a> {
         if let Some(view) = definition.stream {
             put("StreamSpecification", json!({"StreamViewType": stream_view(view)}));
         }
-        if !table.tags.is_empty() {
-            let tags = table.tags.iter().map(
-                |(name, value)| json!({"Key": name, "Value": self.text(&names::open(self.schema, value))}),
-            );
-            put("Tags", tags.collect());
-        }
+        let tags = names::tags(schema, table);
+        let tags = tags.iter().map(|(name, value)| json!({"Key": name, "Value": self.text(value)}));
+        put("Tags", tags.collect());
         Json::Object(properties)
     }
 
-    /// The line behind each property that a line is behind.
-    fn table_places(&self, table: &Table) -> Json {
-        let settings = [
-            ("TableName", "name"),
-            ("KeySchema", "key"),
-            ("BillingMode", "billing"),
-            ("TimeToLiveSpecification", "ttl"),
-            ("PointInTimeRecoverySpecification", "pitr"),
-            ("SSESpecification", "encryption"),
-            ("DeletionPolicy", "on_delete"),
-            ("TableClass", "class"),
-            ("StreamSpecification", "stream"),
-            ("Tags", "tags"),
-        ];
-        let mut places = Map::new();
-        let mut put = |name: String, place: Option<String>| {
-            if let Some(place) = place {
-                places.insert(name, json!(place));
-            }
-        };
-        put("Table".to_owned(), self.origins.table(&table.name));
-        for (property, setting) in settings {
-            put(property.to_owned(), self.origins.setting(&table.name, setting));
-        }
-        for index in &table.indexes {
-            let name = format!("GlobalSecondaryIndexes.{}", index.name);
-            put(name, self.origins.index(&table.name, &index.name));
-        }
-        Json::Object(places)
-    }
-
     fn policies(&mut self) {
-        let tables: Vec<&Table> = self.tables.iter().map(|(table, _)| *table).collect();
-        for right in iam::rights(self.schema, &tables) {
-            let grant = right.grant.map(|at| self.schema.grants[at].name.as_str());
+        let is_here = |table: &Table| self.tables.iter().any(|placed| std::ptr::eq(placed.table, table));
+        for right in versions::rights(self.versions, is_here) {
             let document = iam::document(&right.statements, |resource| {
-                let id = self.table_id(resource.table);
+                let id = &self.placed(resource.table).id;
                 match resource.part {
                     Part::Table => json!({"Fn::GetAtt": [id, "Arn"]}),
                     Part::Indexes => json!({"Fn::Sub": format!("${{{id}.Arn}}/index/*")}),
                     Part::Streams => json!({"Fn::Sub": format!("${{{id}.Arn}}/stream/*")}),
                 }
             });
-            let description = match grant {
+            let description = match right.grant {
                 Some(grant) => format!("What {} grants {grant}", self.schema.system),
                 None => format!("What the access patterns of {} need", self.schema.system),
             };
@@ -353,10 +334,10 @@ impl<'a> Builder<'a> {
                 "Type": "AWS::IAM::ManagedPolicy",
                 "Properties": {"Description": description, "PolicyDocument": document},
             });
-            if let Some(place) = right.grant.and_then(|at| self.origins.grant(at)) {
+            if let Some(place) = &right.place {
                 resource["Metadata"] = json!({"Larder": {"PolicyDocument": place}});
             }
-            let id = self.free_id(&format!("{}Policy", names::pascal(grant.unwrap_or("access"))));
+            let id = self.free_id(&format!("{}Policy", names::pascal(right.grant.unwrap_or("access"))));
             self.outputs
                 .insert(format!("{id}Arn"), json!({"Description": description, "Value": {"Ref": id}}));
             self.resources.insert(id, resource);
@@ -364,20 +345,27 @@ impl<'a> Builder<'a> {
     }
 
     fn alarms(&mut self, with_system: bool) {
-        let tables: Vec<&Table> = self.tables.iter().map(|(table, _)| *table).collect();
-        let (watches, left_out) = alarms::watches(self.schema, self.origins, &tables, with_system);
-        self.left_out.extend(left_out);
-        for watch in watches {
-            let mut properties = self.alarm_properties(&watch);
-            let told = json!({"Fn::If": [HAS_TOPIC, [{"Ref": TOPIC}], {"Ref": "AWS::NoValue"}]});
-            properties["AlarmActions"] = told.clone();
-            properties["OKActions"] = told;
-            let mut resource = json!({"Type": "AWS::CloudWatch::Alarm", "Properties": properties});
-            if let Some(place) = &watch.place {
-                resource["Metadata"] = json!({"Larder": {"Alarm": place}});
+        for (at, version) in self.versions.iter().enumerate() {
+            let is_meant = at == 0;
+            let here = self.tables.iter().filter(|placed| std::ptr::eq(placed.version, version));
+            let tables: Vec<&Table> = here.map(|placed| placed.table).collect();
+            let (watches, left_out) =
+                alarms::watches(version.schema, &version.origins, &tables, with_system && is_meant);
+            self.left_out.extend(left_out.into_iter().filter(|_| is_meant));
+            for watch in watches {
+                let mut properties = self.alarm_properties(&watch);
+                let told = json!({"Fn::If": [HAS_TOPIC, [{"Ref": TOPIC}], {"Ref": "AWS::NoValue"}]});
+                properties["AlarmActions"] = told.clone();
+                properties["OKActions"] = told;
+                let mut resource = json!({"Type": "AWS::CloudWatch::Alarm", "Properties": properties});
+                if let Some(place) = &watch.place {
+                    resource["Metadata"] = json!({"Larder": {"Alarm": place}});
+                }
+                let number = watch.table.map_or(1, |_| names::number(version.schema));
+                let id = format!("{}Alarm", names::pascal(&watch.name));
+                let id = self.free_id(&names::versioned(number, &id, "V"));
+                self.resources.insert(id, resource);
             }
-            let id = self.free_id(&format!("{}Alarm", names::pascal(&watch.name)));
-            self.resources.insert(id, resource);
         }
     }
 
@@ -443,7 +431,7 @@ impl<'a> Builder<'a> {
         if self.parts == Parts::All {
             resource["Condition"] = json!(HAS_TOPIC);
         }
-        if let Some(place) = self.origins.budget() {
+        if let Some(place) = self.versions[0].origins.budget() {
             resource["Metadata"] = json!({"Larder": {"Budget": place}});
         }
         let id = self.free_id("MonthlyBudget");
@@ -452,15 +440,16 @@ impl<'a> Builder<'a> {
 
     /// What the store calls a table: asked of its resource, if the stack makes it.
     fn table_name(&self, table: &Table) -> Json {
+        let placed = self.placed(table);
         match self.parts {
-            Parts::All => json!({"Ref": self.table_id(table)}),
-            Parts::Alarms | Parts::Budget => self.text(&names::table_name(self.schema, table)),
+            Parts::All => json!({"Ref": placed.id}),
+            Parts::Alarms | Parts::Budget => self.text(&names::table_name(placed.version.schema, table)),
         }
     }
 
-    fn table_id(&self, table: &Table) -> &str {
-        let found = self.tables.iter().find(|(known, _)| known.name == table.name);
-        found.map(|(_, id)| id.as_str()).expect("rights are asked for the tables of the stack")
+    fn placed(&self, table: &Table) -> &Placed<'a> {
+        let found = self.tables.iter().find(|placed| std::ptr::eq(placed.table, table));
+        found.expect("rights are asked for the tables of the stack")
     }
 
     /// A text whose params are parameters.
@@ -526,6 +515,37 @@ impl<'a> Builder<'a> {
         }
         Stack { region: region.map(str::to_owned), template: Json::Object(template), left_out: self.left_out }
     }
+}
+
+/// The line behind each property that a line is behind.
+fn table_places(origins: &Origins<'_>, table: &Table) -> Json {
+    let settings = [
+        ("TableName", "name"),
+        ("KeySchema", "key"),
+        ("BillingMode", "billing"),
+        ("TimeToLiveSpecification", "ttl"),
+        ("PointInTimeRecoverySpecification", "pitr"),
+        ("SSESpecification", "encryption"),
+        ("DeletionPolicy", "on_delete"),
+        ("TableClass", "class"),
+        ("StreamSpecification", "stream"),
+        ("Tags", "tags"),
+    ];
+    let mut places = Map::new();
+    let mut put = |name: String, place: Option<String>| {
+        if let Some(place) = place {
+            places.insert(name, json!(place));
+        }
+    };
+    put("Table".to_owned(), origins.table(&table.name));
+    for (property, setting) in settings {
+        put(property.to_owned(), origins.setting(&table.name, setting));
+    }
+    for index in &table.indexes {
+        let name = format!("GlobalSecondaryIndexes.{}", index.name);
+        put(name, origins.index(&table.name, &index.name));
+    }
+    Json::Object(places)
 }
 
 fn key_schema(key: &model::KeySchema) -> Json {

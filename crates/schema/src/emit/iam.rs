@@ -11,11 +11,13 @@
 //!
 //! Indexes are named only for what can reach them, `Query` and `Scan`; streams stand in a statement of their
 //! own, because their actions apply to nothing else.
+//!
+//! While an older version is kept, a policy allows the same on its tables: programs of both versions run.
 
 use serde_json::{Value as Json, json};
 
 use super::names;
-use super::origin::Origins;
+use super::versions::{self, Kept, versions};
 use crate::schema::*;
 use crate::span::SourceFile;
 
@@ -45,7 +47,7 @@ pub struct Policy {
 /// "#;
 /// let loaded = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new());
 /// let schema = loaded.schema.expect("there is nothing wrong with it");
-/// let policies = emit::iam(&schema, &loaded.files, &Environment::new()).expect("the name fits");
+/// let policies = emit::iam(&schema, &loaded.files, &[], &Environment::new()).expect("the name fits");
 /// let statement = &policies[0].document["Statement"][0];
 /// assert_eq!(statement["Action"][0], "dynamodb:GetItem");
 /// assert_eq!(statement["Resource"][0], "arn:aws:dynamodb:*:*:table/races");
@@ -53,18 +55,21 @@ pub struct Policy {
 pub fn iam(
     schema: &Schema,
     files: &[SourceFile],
+    kept: &[Kept<'_>],
     environment: &Environment,
 ) -> Result<Vec<Policy>, Vec<EnvironmentError>> {
-    let origins = Origins::new(files);
+    let versions = versions(schema, files, kept, environment)?;
     let mut patterns = Vec::new();
-    for table in &schema.tables {
-        patterns
-            .push((table.name.as_str(), pattern(schema, table, environment).map_err(|error| vec![error])?));
+    for version in &versions {
+        for table in &version.schema.tables {
+            let pattern = pattern(version.schema, table, environment).map_err(|error| vec![error])?;
+            patterns.push((table, pattern));
+        }
     }
     let arn = |resource: &Resource<'_>| {
         let (_, table) = patterns
             .iter()
-            .find(|(name, _)| *name == resource.table.name)
+            .find(|(table, _)| std::ptr::eq(*table, resource.table))
             .expect("every table has a pattern");
         let region = resource.table.region.as_deref().unwrap_or("*");
         let arn = format!("arn:aws:dynamodb:{region}:*:table/{table}");
@@ -74,11 +79,10 @@ pub fn iam(
             Part::Streams => format!("{arn}/stream/*"),
         })
     };
-    let tables: Vec<&Table> = schema.tables.iter().collect();
-    let policies = rights(schema, &tables).into_iter().map(|right| Policy {
-        grant: right.grant.map(|at| schema.grants[at].name.clone()),
-        origin: right.grant.and_then(|at| origins.grant(at)),
+    let policies = versions::rights(&versions, |_| true).into_iter().map(|right| Policy {
+        grant: right.grant.map(str::to_owned),
         document: document(&right.statements, arn),
+        origin: right.place,
     });
     Ok(policies.collect())
 }
@@ -97,8 +101,12 @@ fn pattern(schema: &Schema, table: &Table, environment: &Environment) -> Result<
 
 /// What one policy allows.
 pub(super) struct Right<'a> {
-    /// The place of the grant in the schema.
-    pub(super) grant: Option<usize>,
+    /// The grant, if it is from one.
+    pub(super) grant: Option<&'a str>,
+    /// Which of the schema's it is.
+    pub(super) at: Option<usize>,
+    /// The `file:line` of the grant.
+    pub(super) place: Option<String>,
     pub(super) statements: Vec<Statement<'a>>,
 }
 
@@ -108,6 +116,7 @@ pub(super) struct Statement<'a> {
 }
 
 pub(super) struct Resource<'a> {
+    pub(super) schema: &'a Schema,
     pub(super) table: &'a Table,
     pub(super) part: Part,
 }
@@ -120,16 +129,16 @@ pub(super) enum Part {
 }
 
 /// What is allowed on these tables: grant by grant, or by access pattern when nothing is granted.
-pub(super) fn rights<'a>(schema: &Schema, tables: &[&'a Table]) -> Vec<Right<'a>> {
+pub(super) fn rights<'a>(schema: &'a Schema, tables: &[&'a Table]) -> Vec<Right<'a>> {
     if schema.grants.is_empty() {
         let statements: Vec<_> = tables
             .iter()
             .flat_map(|table| {
-                let streams = table.stream.map(|_| on_streams(&[*table]));
-                on_tables(least(table), &[*table]).into_iter().chain(streams)
+                let streams = table.stream.map(|_| on_streams(schema, &[*table]));
+                on_tables(least(table), schema, &[*table]).into_iter().chain(streams)
             })
             .collect();
-        return if statements.is_empty() { Vec::new() } else { vec![Right { grant: None, statements }] };
+        return if statements.is_empty() { Vec::new() } else { vec![Right::of(None, statements)] };
     }
     let mut rights = Vec::new();
     for (at, grant) in schema.grants.iter().enumerate() {
@@ -139,30 +148,40 @@ pub(super) fn rights<'a>(schema: &Schema, tables: &[&'a Table]) -> Vec<Right<'a>
             continue;
         }
         let actions = grant.actions.iter().flat_map(|action| table_actions(*action)).copied().collect();
-        let mut statements: Vec<_> = on_tables(actions, &tables).into_iter().collect();
+        let mut statements: Vec<_> = on_tables(actions, schema, &tables).into_iter().collect();
         if grant.actions.contains(&Action::Stream) {
-            statements.push(on_streams(&tables));
+            statements.push(on_streams(schema, &tables));
         }
-        rights.push(Right { grant: Some(at), statements });
+        rights.push(Right::of(Some((at, &grant.name)), statements));
     }
     rights
 }
 
-fn on_tables<'a>(actions: Vec<&'static str>, tables: &[&'a Table]) -> Option<Statement<'a>> {
+impl<'a> Right<'a> {
+    fn of(grant: Option<(usize, &'a str)>, statements: Vec<Statement<'a>>) -> Self {
+        Self { grant: grant.map(|(_, name)| name), at: grant.map(|(at, _)| at), place: None, statements }
+    }
+}
+
+fn on_tables<'a>(
+    actions: Vec<&'static str>,
+    schema: &'a Schema,
+    tables: &[&'a Table],
+) -> Option<Statement<'a>> {
     let searches = actions.iter().any(|action| matches!(*action, "Query" | "Scan"));
     let resources = tables.iter().flat_map(|table| {
         let indexes = searches && !table.indexes.is_empty();
-        let indexes = indexes.then_some(Resource { table, part: Part::Indexes });
-        std::iter::once(Resource { table, part: Part::Table }).chain(indexes)
+        let indexes = indexes.then_some(Resource { schema, table, part: Part::Indexes });
+        std::iter::once(Resource { schema, table, part: Part::Table }).chain(indexes)
     });
     let resources = resources.collect();
     (!actions.is_empty()).then_some(Statement { actions, resources })
 }
 
-fn on_streams<'a>(tables: &[&'a Table]) -> Statement<'a> {
+fn on_streams<'a>(schema: &'a Schema, tables: &[&'a Table]) -> Statement<'a> {
     Statement {
         actions: vec!["DescribeStream", "GetRecords", "GetShardIterator"],
-        resources: tables.iter().map(|table| Resource { table, part: Part::Streams }).collect(),
+        resources: tables.iter().map(|table| Resource { schema, table, part: Part::Streams }).collect(),
     }
 }
 

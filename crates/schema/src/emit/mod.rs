@@ -15,6 +15,7 @@ mod prometheus;
 mod runbook;
 mod rust;
 mod terraform;
+mod versions;
 
 pub use cdk::cdk;
 pub use cloudformation::{Stack, alarms, budgets, cloudformation};
@@ -27,3 +28,4 @@ pub use prometheus::{Rules, prometheus};
 pub use runbook::runbook;
 pub use rust::rust;
 pub use terraform::terraform;
+pub use versions::Kept;

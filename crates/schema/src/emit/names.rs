@@ -12,14 +12,30 @@ pub(super) fn table_name(schema: &Schema, table: &Table) -> ParamText {
     name
 }
 
+/// What a part is called that another version may have too: the first has no number.
+pub(super) fn versioned(number: u32, name: &str, sign: &str) -> String {
+    if number > 1 { format!("{name}{sign}{number}") } else { name.to_owned() }
+}
+
+pub(super) fn number(schema: &Schema) -> u32 {
+    schema.version.map_or(1, |version| version.number)
+}
+
 /// A text with its params still open and its version filled in.
 pub(super) fn open(schema: &Schema, text: &ParamText) -> ParamText {
-    let version = schema.version.map_or(1, |version| version.number);
+    let version = number(schema);
     let parts = text.0.iter().map(|part| match part {
         part if is_version(schema, part) => ParamPart::Text(version.to_string()),
         part => part.clone(),
     });
     ParamText(parts.collect())
+}
+
+/// The tags of a table, with ours.
+pub(super) fn tags(schema: &Schema, table: &Table) -> Vec<(String, ParamText)> {
+    let said = table.tags.iter().map(|(name, value)| (name.clone(), open(schema, value)));
+    let marks = schema.marks(table).map(|(name, value)| (name.to_owned(), ParamText::text(value)));
+    said.chain(marks).collect()
 }
 
 fn is_version(schema: &Schema, part: &ParamPart) -> bool {
@@ -38,10 +54,10 @@ pub(super) fn params<'a>(schema: &'a Schema, tables: &[&Table], with_tags: bool)
     schema.params.iter().filter(|param| used(&param.name)).collect()
 }
 
-/// The regions that the tables name, each once, in the schema's order.
-pub(super) fn regions(schema: &Schema) -> Vec<Option<&str>> {
+/// The regions that the tables name, each once, in their order.
+pub(super) fn regions<'a>(tables: impl IntoIterator<Item = &'a Table>) -> Vec<Option<&'a str>> {
     let mut regions = Vec::new();
-    for table in &schema.tables {
+    for table in tables {
         if !regions.contains(&table.region.as_deref()) {
             regions.push(table.region.as_deref());
         }

@@ -168,7 +168,7 @@ impl Book<'_> {
         let topic = !self.schema.alarms.is_empty() || !self.schema.budgets.is_empty();
         let overrides =
             if topic { " \\\n  --parameter-overrides NotificationTopicArn=TOPIC_ARN" } else { "" };
-        let regions = super::names::regions(self.schema);
+        let regions = super::names::regions(&self.schema.tables);
         let mut lines = Vec::new();
         for region in &regions {
             let region = region.unwrap_or("REGION");
@@ -177,7 +177,9 @@ impl Book<'_> {
             } else {
                 (String::new(), String::new())
             };
-            lines.push(format!("larder export cloudformation {system}{flag} --out {system}{end}.json"));
+            // A stack has to be told what is left of the version before.
+            let last = if super::names::number(self.schema) > 1 { " --keep main" } else { "" };
+            lines.push(format!("larder export cloudformation {system}{flag}{last} --out {system}{end}.json"));
             lines.push(format!(
                 "aws cloudformation deploy{flag} --template-file {system}{end}.json --stack-name {} \\\n  \
                  --capabilities CAPABILITY_IAM{overrides}",

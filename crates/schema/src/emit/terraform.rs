@@ -5,6 +5,9 @@
 //! it. The file has no provider of its own and can be used as a module. The region of a table and of its alarms is an
 //! argument of the resource, which the AWS provider has had since version 6.
 //!
+//! A table of a later version is a resource of its own (`cache-v2`). One of an older version that is kept stays the
+//! resource that it is; one that is not leaves Terraform's state and is not destroyed: `larder migrate finish` does that.
+//!
 //! Without a topic to tell, alarms change their state in silence, and there is no budget.
 
 use larder_model as model;
@@ -12,10 +15,12 @@ use larder_model as model;
 use super::alarms::{Dimension, Watch, watches};
 use super::cloudformation::stream_view;
 use super::hcl::{Hcl, Line, escaped, quoted};
-use super::iam::{self, Part, Resource};
+use super::iam::{Part, Resource, Right};
 use super::names;
 use super::origin::Origins;
+use super::versions::{self, Kept, Version, versions};
 use crate::schema::*;
+use crate::setup::{KEEP_TAG, MIGRATING_TAG, SUPERSEDED_TAG};
 use crate::span::SourceFile;
 use crate::value::number_to_f64;
 
@@ -36,31 +41,36 @@ const TOPIC: &str = "notification_topic_arn";
 /// "#;
 /// let loaded = Schema::load("keiba.larder", text, &mut NoFiles, &Environment::new());
 /// let schema = loaded.schema.expect("there is nothing wrong with it");
-/// let hcl = emit::terraform(&schema, &loaded.files, &Environment::new()).expect("the name fits");
+/// let hcl = emit::terraform(&schema, &loaded.files, &[], &Environment::new()).expect("the name fits");
 /// assert!(hcl.contains(r#"resource "aws_dynamodb_table" "races""#));
 /// ```
 pub fn terraform(
     schema: &Schema,
     files: &[SourceFile],
+    kept: &[Kept<'_>],
     environment: &Environment,
 ) -> Result<String, Vec<EnvironmentError>> {
-    let setups = schema.tables(environment)?;
-    let origins = Origins::new(files);
+    let versions = versions(schema, files, kept, environment)?;
+    let gone = gone(schema, kept);
     let mut hcl = Hcl::default();
     hcl.open("terraform", None);
+    if !gone.is_empty() {
+        hcl.lines(&[Line::new("required_version", quoted(">= 1.7"), None)]);
+    }
     hcl.open("required_providers", None);
     hcl.raw("aws = {");
     hcl.raw("  source  = \"hashicorp/aws\"");
     // Index keys of several attributes came later than the regions of resources.
-    let several = setups.iter().flat_map(|setup| &setup.definition.indexes).any(has_several);
+    let setups = versions.iter().flat_map(|version| &version.setups);
+    let several = setups.flat_map(|setup| &setup.definition.indexes).any(has_several);
     hcl.raw(if several { "  version = \">= 6.29\"" } else { "  version = \">= 6.0\"" });
     hcl.raw("}");
     hcl.close();
     hcl.close();
-    let tables: Vec<&Table> = schema.tables.iter().collect();
-    for param in names::params(schema, &tables, true) {
-        let default = names::value(schema, param, environment).map_err(|error| vec![error])?;
-        hcl.open(&format!("variable {}", quoted(&variable(&param.name))), origins.param(&param.name));
+    for (of, param) in versions::params(&versions, |_| true, true) {
+        let default = names::value(of, param, environment).map_err(|error| vec![error])?;
+        let place = versions.iter().find_map(|version| version.origins.param(&param.name));
+        hcl.open(&format!("variable {}", quoted(&variable(&param.name))), place);
         let mut lines = vec![Line::new("type", "string", None), Line::new("default", quoted(&default), None)];
         if !param.docs.is_empty() {
             lines.push(Line::new("description", quoted(param.docs.join(" ").trim()), None));
@@ -68,7 +78,7 @@ pub fn terraform(
         hcl.lines(&lines);
         hcl.close();
     }
-    if !schema.alarms.is_empty() || !schema.budgets.is_empty() {
+    if versions.iter().any(|version| !version.schema.alarms.is_empty()) || !schema.budgets.is_empty() {
         hcl.open(&format!("variable {}", quoted(TOPIC)), None);
         let description = "The SNS topic that alarms and budgets tell, which must let cloudwatch.amazonaws.com \
                            and budgets.amazonaws.com publish; empty for none";
@@ -79,41 +89,78 @@ pub fn terraform(
         ]);
         hcl.close();
     }
-    for (table, setup) in schema.tables.iter().zip(&setups) {
-        resource(&mut hcl, schema, table, setup, &origins);
+    for version in &versions {
+        for (table, setup) in version.tables() {
+            resource(&mut hcl, version, table, setup, versions.len() > 1);
+        }
     }
-    for right in iam::rights(schema, &tables) {
-        policy(&mut hcl, schema, &right, &origins);
+    for label in gone {
+        hcl.open("removed", None);
+        hcl.lines(&[Line::new("from", format!("aws_dynamodb_table.{label}"), None)]);
+        hcl.open("lifecycle", None);
+        hcl.lines(&[Line::new("destroy", "false", None)]);
+        hcl.close();
+        hcl.close();
     }
-    let (watches, left_out) = watches(schema, &origins, &tables, true);
-    let labels: Vec<&str> = watches.iter().map(|watch| watch.name.as_str()).collect();
-    for watch in &watches {
-        // The name of an index may have dots, that of a resource may not.
-        let label = names::apart(labels.iter().copied(), &watch.name, |name| name.replace('.', "_"));
-        alarm(&mut hcl, schema, watch, &label);
+    for right in versions::rights(&versions, |_| true) {
+        policy(&mut hcl, schema, &right);
     }
-    for line in left_out {
-        hcl.text.push('\n');
-        hcl.raw(&format!("# Left out: {line}"));
+    for (at, version) in versions.iter().enumerate() {
+        let tables: Vec<&Table> = version.schema.tables.iter().collect();
+        let (watches, left_out) = watches(version.schema, &version.origins, &tables, at == 0);
+        let labels: Vec<&str> = watches.iter().map(|watch| watch.name.as_str()).collect();
+        for watch in &watches {
+            // The name of an index may have dots, that of a resource may not.
+            let label = names::apart(labels.iter().copied(), &watch.name, |name| name.replace('.', "_"));
+            alarm(&mut hcl, version.schema, watch, &label);
+        }
+        for line in left_out.iter().filter(|_| at == 0) {
+            hcl.text.push('\n');
+            hcl.raw(&format!("# Left out: {line}"));
+        }
     }
-    budget(&mut hcl, schema, &origins);
-    for table in &schema.tables {
-        for what in ["name", "arn"] {
-            hcl.open(&format!("output {}", quoted(&format!("{}_{what}", table.name))), None);
-            let value = format!("aws_dynamodb_table.{}.{what}", table.name);
-            hcl.lines(&[Line::new("value", value, None)]);
-            hcl.close();
+    budget(&mut hcl, schema, &versions[0].origins);
+    for version in &versions {
+        for table in &version.schema.tables {
+            let label = label(version.schema, &table.name);
+            for what in ["name", "arn"] {
+                hcl.open(&format!("output {}", quoted(&format!("{label}_{what}"))), None);
+                hcl.lines(&[Line::new("value", format!("aws_dynamodb_table.{label}.{what}"), None)]);
+                hcl.close();
+            }
         }
     }
     Ok(hcl.text)
 }
 
-fn resource(hcl: &mut Hcl, schema: &Schema, table: &Table, setup: &TableSetup, origins: &Origins<'_>) {
+/// What a resource is called. No name in a schema has a dash.
+fn label(schema: &Schema, name: &str) -> String {
+    names::versioned(names::number(schema), name, "-v")
+}
+
+/// The tables of older versions that are not kept, as far as their names are known.
+fn gone(schema: &Schema, kept: &[Kept<'_>]) -> Vec<String> {
+    let older = 1..names::number(schema);
+    let older = older.filter(|number| kept.iter().all(|kept| names::number(kept.schema) != *number));
+    let labels = older.flat_map(|number| {
+        schema.tables.iter().map(move |table| names::versioned(number, &table.name, "-v"))
+    });
+    labels.collect()
+}
+
+fn resource(
+    hcl: &mut Hcl,
+    Version { schema, origins, .. }: &Version<'_>,
+    table: &Table,
+    setup: &TableSetup,
+    is_migrating: bool,
+) {
     let definition = &setup.definition;
+    let label = label(schema, &table.name);
     let from = |setting: &str| origins.setting(&table.name, setting);
     let key_arn = definition.encryption.as_ref().and_then(|encryption| encryption.kms_key.as_ref());
-    let key_arn = key_arn.map(|key| kms_key(hcl, table, key, from("encryption")));
-    hcl.open(&format!("resource \"aws_dynamodb_table\" {}", quoted(&table.name)), origins.table(&table.name));
+    let key_arn = key_arn.map(|key| kms_key(hcl, table, &label, key, from("encryption")));
+    hcl.open(&format!("resource \"aws_dynamodb_table\" {}", quoted(&label)), origins.table(&table.name));
 
     let mut lines = vec![Line::new("name", text(&names::table_name(schema, table)), from("name"))];
     if let Some(region) = &table.region {
@@ -172,34 +219,38 @@ fn resource(hcl: &mut Hcl, schema: &Schema, table: &Table, setup: &TableSetup, o
         hcl.lines(&lines);
         hcl.close();
     }
-    if !table.tags.is_empty() {
-        hcl.open("tags =", from("tags"));
-        let tags = table
-            .tags
-            .iter()
-            .map(|(name, value)| Line::new(name.clone(), text(&names::open(schema, value)), None));
-        hcl.lines(&tags.collect::<Vec<_>>());
-        hcl.close();
-    }
-    if setup.on_delete == OnDelete::Retain {
-        hcl.open("lifecycle", from("on_delete"));
+    hcl.open("tags =", from("tags"));
+    let tags = names::tags(schema, table);
+    let tags = tags.iter().map(|(name, value)| {
+        let is_ours = !table.tags.iter().any(|(known, _)| known == name);
+        Line::new(if is_ours { quoted(name) } else { name.clone() }, text(value), None)
+    });
+    hcl.lines(&tags.collect::<Vec<_>>());
+    hcl.close();
+    let retain = setup.on_delete == OnDelete::Retain;
+    hcl.open("lifecycle", from("on_delete").filter(|_| retain));
+    if retain {
         hcl.lines(&[Line::new("prevent_destroy", "true", None)]);
-        hcl.close();
     }
+    // What `larder migrate` writes on a table while it is at work stays there, and so does the stream that it follows.
+    let written = [MIGRATING_TAG, SUPERSEDED_TAG, KEEP_TAG].map(|tag| format!("tags[{}]", quoted(tag)));
+    let streams = ["stream_enabled", "stream_view_type"].iter().filter(|_| is_migrating);
+    hcl.list("ignore_changes", written.into_iter().chain(streams.map(|name| (*name).to_owned())));
+    hcl.close();
     hcl.close();
 }
 
 /// The ARN of a key. One that is named otherwise is looked up, because a table wants an ARN.
-fn kms_key(hcl: &mut Hcl, table: &Table, key: &str, place: Option<String>) -> String {
+fn kms_key(hcl: &mut Hcl, table: &Table, label: &str, key: &str, place: Option<String>) -> String {
     if key.starts_with("arn:") {
         return quoted(key);
     }
-    hcl.open(&format!("data \"aws_kms_key\" {}", quoted(&table.name)), place);
+    hcl.open(&format!("data \"aws_kms_key\" {}", quoted(label)), place);
     let mut lines = vec![Line::new("key_id", quoted(key), None)];
     lines.extend(table.region.as_ref().map(|region| Line::new("region", quoted(region), None)));
     hcl.lines(&lines);
     hcl.close();
-    format!("data.aws_kms_key.{}.arn", table.name)
+    format!("data.aws_kms_key.{label}.arn")
 }
 
 fn has_several(index: &model::IndexDefinition) -> bool {
@@ -247,17 +298,13 @@ fn global_index(
     hcl.close();
 }
 
-fn policy(hcl: &mut Hcl, schema: &Schema, right: &iam::Right<'_>, origins: &Origins<'_>) {
-    let grant = right.grant.map(|at| schema.grants[at].name.as_str());
-    let name = grant.unwrap_or("access");
-    let description = match grant {
+fn policy(hcl: &mut Hcl, schema: &Schema, right: &Right<'_>) {
+    let name = right.grant.unwrap_or("access");
+    let description = match right.grant {
         Some(grant) => format!("What {} grants {grant}", schema.system),
         None => format!("What the access patterns of {} need", schema.system),
     };
-    hcl.open(
-        &format!("data \"aws_iam_policy_document\" {}", quoted(name)),
-        right.grant.and_then(|at| origins.grant(at)),
-    );
+    hcl.open(&format!("data \"aws_iam_policy_document\" {}", quoted(name)), right.place.clone());
     for statement in &right.statements {
         hcl.open("statement", None);
         hcl.list("actions", statement.actions.iter().map(|action| quoted(&format!("dynamodb:{action}"))));
@@ -280,7 +327,7 @@ fn policy(hcl: &mut Hcl, schema: &Schema, right: &iam::Right<'_>, origins: &Orig
 }
 
 fn arn(resource: &Resource<'_>) -> String {
-    let arn = format!("aws_dynamodb_table.{}.arn", resource.table.name);
+    let arn = format!("aws_dynamodb_table.{}.arn", label(resource.schema, &resource.table.name));
     match resource.part {
         Part::Table => arn,
         Part::Indexes => format!("\"${{{arn}}}/index/*\""),
@@ -288,8 +335,9 @@ fn arn(resource: &Resource<'_>) -> String {
     }
 }
 
-fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, label: &str) {
-    hcl.open(&format!("resource \"aws_cloudwatch_metric_alarm\" {}", quoted(label)), watch.place.clone());
+fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, name: &str) {
+    let name = if watch.table.is_some() { label(schema, name) } else { name.to_owned() };
+    hcl.open(&format!("resource \"aws_cloudwatch_metric_alarm\" {}", quoted(&name)), watch.place.clone());
     let told = format!("var.{TOPIC} == \"\" ? [] : [var.{TOPIC}]");
     let mut lines = vec![Line::new("alarm_name", alarm_name(schema, watch), None)];
     lines.extend(watch.region.map(|region| Line::new("region", quoted(region), None)));
@@ -316,7 +364,9 @@ fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, label: &str) {
         hcl.open("dimensions =", None);
         let dimensions = metric.dimensions.iter().map(|(name, value)| {
             let value = match value {
-                Dimension::Table(table) => format!("aws_dynamodb_table.{}.name", table.name),
+                Dimension::Table(table) => {
+                    format!("aws_dynamodb_table.{}.name", label(schema, &table.name))
+                }
                 Dimension::Text(text) => quoted(text),
             };
             Line::new(*name, value, None)
@@ -339,13 +389,11 @@ fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, label: &str) {
 
 /// Alarms of several systems and stages may live in one account: the name begins with that of a table.
 fn alarm_name(schema: &Schema, watch: &Watch<'_>) -> String {
-    let dimensions = watch.metrics.iter().flat_map(|metric| &metric.dimensions);
-    let table = dimensions.into_iter().find_map(|(_, value)| match value {
-        Dimension::Table(table) => Some(table.name.as_str()),
-        Dimension::Text(_) => None,
-    });
-    match table {
-        Some(table) => format!("\"${{aws_dynamodb_table.{table}.name}}-{}\"", escaped(&watch.name)),
+    match watch.table {
+        Some(table) => {
+            let table = label(schema, &table.name);
+            format!("\"${{aws_dynamodb_table.{table}.name}}-{}\"", escaped(&watch.name))
+        }
         None => quoted(&format!("{}-{}", schema.system, watch.name)),
     }
 }

@@ -36,7 +36,8 @@ use self::infer::Level;
 use self::names::Taken;
 use self::write::Draft;
 use crate::resolve::NoFiles;
-use crate::schema::{Environment, Naming, ParamPart, ParamText, Schema};
+use crate::schema::{Environment, Naming, OnDelete, ParamPart, ParamText, Schema};
+use crate::setup::{ON_DELETE_TAG, SYSTEM_TAG, TABLE_TAG};
 
 /// The tables of a system, as they were found in a store or in files.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,11 +115,6 @@ pub struct FoundTable {
     pub items: Vec<Item>,
 }
 
-/// Tags by which `larder apply` knows a table as its own.
-const SYSTEM_TAG: &str = "larder:system";
-const TABLE_TAG: &str = "larder:table";
-const ON_DELETE_TAG: &str = "larder:on-delete";
-
 impl FoundTable {
     /// A table that is deployed.
     pub fn deployed(
@@ -128,14 +124,13 @@ impl FoundTable {
         items: Vec<Item>,
     ) -> Self {
         let name = definition.name.as_str();
-        let tags = definition.tags.iter().filter(|(tag, _)| !tag.starts_with("larder:"));
         let mut notes = Vec::new();
         if definition.on_demand_limits.is_some() {
             notes
                 .push(format!("{name} has limits to its on-demand units: the language has no word for them"));
         }
         Self {
-            label: definition.tags.get(TABLE_TAG).map_or(name, String::as_str).to_owned(),
+            label: name.to_owned(),
             name: ParamText::text(name),
             region: None,
             key: definition.key.clone(),
@@ -144,11 +139,10 @@ impl FoundTable {
             billing: definition.billing,
             pitr_days,
             encryption: definition.encryption.clone(),
-            retain: definition.deletion_protection
-                || definition.tags.get(ON_DELETE_TAG).is_some_and(|on_delete| on_delete == "retain"),
+            retain: definition.deletion_protection,
             class: definition.class.unwrap_or(model::TableClass::Standard),
             stream: definition.stream,
-            tags: tags.map(|(tag, value)| (tag.clone(), ParamText::text(value))).collect(),
+            tags: definition.tags.iter().map(|(tag, value)| (tag.clone(), ParamText::text(value))).collect(),
             notes,
             items,
         }
@@ -158,6 +152,27 @@ impl FoundTable {
     pub fn system_of(definition: &TableDefinition) -> Option<&str> {
         definition.tags.get(SYSTEM_TAG).map(String::as_str)
     }
+
+    /// The value of a tag of ours.
+    fn mark(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.tags.iter().find(|(tag, _)| tag == name)?;
+        match value.0.as_slice() {
+            [ParamPart::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// What our own tags say, said otherwise: a schema does not name them.
+fn unmarked(found: &Found) -> Found {
+    let mut found = found.clone();
+    for table in &mut found.tables {
+        found.system = found.system.take().or_else(|| table.mark(SYSTEM_TAG).map(str::to_owned));
+        table.label = table.mark(TABLE_TAG).unwrap_or(&table.label).to_owned();
+        table.retain |= table.mark(ON_DELETE_TAG) == Some(OnDelete::Retain.name());
+        table.tags.retain(|(tag, _)| !tag.starts_with("larder:"));
+    }
+    found
 }
 
 /// A schema, and what a person should know about it.
@@ -201,6 +216,7 @@ pub struct Imported {
 /// assert!(imported.text.contains(r#"key  "RACE#{race_id}""#));
 /// ```
 pub fn write(found: &Found, origin: &str) -> Imported {
+    let found = &unmarked(found);
     let system = names::snake(found.system.as_deref().unwrap_or("imported"));
     let naming = naming(found);
     let mut tables: Vec<(&FoundTable, Level)> = Vec::new();
