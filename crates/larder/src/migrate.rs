@@ -72,7 +72,7 @@ mod stream;
 use std::time::Duration;
 
 use larder_engine::ops::Scan;
-use larder_model::{TableName, UnixTime};
+use larder_model::{StreamView, TableName, UnixTime};
 use larder_schema::setup::{KEEP_TAG, MIGRATING_TAG, SUPERSEDED_TAG};
 use larder_schema::{Change, Environment, compare};
 
@@ -203,6 +203,7 @@ impl Migration {
                 units: if size.items == 0 { Units::default() } else { Units { read, write } },
                 lasting: Duration::from_secs(size.items / ITEMS_PER_SECOND),
                 state: self.state(pair).await?,
+                streams: [switched(&pair.old).await?, switched(&pair.new).await?],
             });
         }
         let from = self.pairs.first().map_or_else(String::new, |pair| pair.old.store().place());
@@ -390,7 +391,8 @@ impl Migration {
             };
             clear(used, [MIGRATING_TAG, SUPERSEDED_TAG, KEEP_TAG]).await?;
             if is_stream_ours {
-                stream::switch_off(used.store(), used.table()).await?;
+                let said = used.cores().first().and_then(|core| core.table().stream);
+                stream::show(used.store(), used.table(), said).await?;
             }
             state.remove(&self.to).await?;
             outcome.removed.push(unused.table().clone());
@@ -502,11 +504,11 @@ impl Migration {
         Ok(())
     }
 
-    /// Notes that a stream is followed, and whether it has to be switched on for that, before it is.
+    /// Notes that a stream is followed, and whether it has to be switched for that, before it is.
     async fn watch_stream(&self, pair: &Pair, state: &mut State, way: Way) -> Result<(), Error> {
         let (side, other) = (pair.source(way), pair.target(way));
         tag(side, [(MIGRATING_TAG, other.table().as_str())]).await?;
-        if stream::is_off(side.store(), side.table()).await? {
+        if stream::unfit(side.store(), side.table()).await?.is_some() {
             match way {
                 Way::Forward => state.streams.0 = true,
                 Way::Back => state.streams.1 = true,
@@ -578,5 +580,13 @@ impl Migration {
         state.phase = phase;
         (state.switched, state.keep_until) = (Some(now), Some(now.plus(self.keep)));
         state.save(&self.to).await
+    }
+}
+
+/// What the stream of a table shows that has to be switched so that it can be followed. None: it is off, or fit for that.
+async fn switched(side: &Side) -> Result<Option<StreamView>, Error> {
+    match side.is_there().await? {
+        true => Ok(stream::unfit(side.store(), side.table()).await?.flatten()),
+        false => Ok(None),
     }
 }

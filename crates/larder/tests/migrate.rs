@@ -699,19 +699,32 @@ fn l12_the_old_table_is_kept_and_goes_only_when_it_is_named() {
 }
 
 #[test]
-fn l12_a_target_with_items_of_somebody_else_and_a_stream_without_old_images_are_refused() {
-    stores::run(async {
-        let store = in_memory().await;
-        begin(&store).await;
-        let keys = TableChange::Stream(Some(StreamView::KeysOnly));
+fn l12_a_stream_without_old_images_is_switched_and_that_is_told_before() {
+    on_each(async |store| {
+        let lunch = begin(&store).await;
+        seed(&lunch, 3, "x").await;
         let old = TableName::new("lunch-cache").unwrap();
-        store.change_table(&old, &keys).await.unwrap();
-        let refused = async || match migration(&store).run(&Options::default(), &mut Silent).await {
-            Err(Error::NotAllowed(text)) => text,
-            other => panic!("{other:?}"),
-        };
-        assert!(refused().await.contains("stream both"));
+        let new_only = TableChange::Stream(Some(StreamView::NewImage));
+        store.change_table(&old, &new_only).await.unwrap();
+        let told = migration(&store).plan().await.unwrap().to_string();
+        assert!(told.contains("the stream of lunch-cache is switched from `new` to `both`"), "{told}");
 
+        let outcome = migration(&store).run(&Options::default(), &mut Silent).await.unwrap();
+        assert!(outcome.is_done, "{outcome:?}");
+        let stream = async || store.describe(&old).await.unwrap().unwrap().definition.stream;
+        assert_eq!(stream().await, Some(StreamView::NewAndOldImages));
+        // What programs of the old schema still write is seen.
+        lunch.entries("Menu").unwrap().put(menu("late", 1, 1)).await.unwrap();
+        let outcome = migration(&store).run(&Options::default(), &mut Silent).await.unwrap();
+        assert_eq!(outcome.late_carried, 1, "{outcome:?}");
+        let told = migration(&store).plan().await.unwrap().to_string();
+        assert!(!told.contains("is switched from"), "{told}");
+    });
+}
+
+#[test]
+fn l12_a_target_with_items_of_somebody_else_is_refused() {
+    stores::run(async {
         let store = in_memory().await;
         begin(&store).await;
         open(NEW, &store).await.entries("Menu").unwrap().put(menu("early", 1, 1)).await.unwrap();

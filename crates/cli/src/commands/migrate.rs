@@ -437,6 +437,9 @@ fn losses(plan: &migrate::Plan) -> String {
             change.path, change.what
         );
     }
+    for line in plan.tables.iter().filter_map(|table| table.stream_text(true)) {
+        let _ = writeln!(text, "{line}");
+    }
     // Both sides are read to be compared, and only what differs is written.
     let read = plan.tables.iter().map(|table| table.units.read).sum::<f64>() * 2.0 / 3.0;
     let _ = writeln!(

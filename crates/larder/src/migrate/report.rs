@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use larder_model::{TableName, UnixTime};
+use larder_model::{StreamView, TableName, UnixTime};
 use larder_schema::{Change, Impact};
 
 use super::State;
@@ -115,6 +115,26 @@ pub struct TablePlan {
     pub lasting: Duration,
     /// What has been done already.
     pub state: Option<State>,
+    /// What the streams of the old table and of the new show, where that has to change before they can be followed: the
+    /// old one's to migrate, the new one's to go back.
+    pub streams: [Option<StreamView>; 2],
+}
+
+impl TablePlan {
+    /// What becomes of the stream of the old table, or with `back` of the new one, if somebody who reads it has to know.
+    pub fn stream_text(&self, back: bool) -> Option<String> {
+        let view = match self.streams[usize::from(back)]? {
+            StreamView::KeysOnly => "keys",
+            StreamView::NewImage => "new",
+            StreamView::OldImage => "old",
+            StreamView::NewAndOldImages => "both",
+        };
+        let table = if back { &self.target } else { &self.source };
+        Some(format!(
+            "the stream of {table} is switched from `{view}` to `both`, and back at the end: who reads it goes on with a \
+             new stream each time"
+        ))
+    }
 }
 
 /// What happens on the way.
@@ -201,6 +221,9 @@ impl fmt::Display for Plan {
                     lasting(table.lasting)
                 )?,
             }
+        }
+        for text in self.tables.iter().filter_map(|table| table.stream_text(false)) {
+            writeln!(f, "  {text}")?;
         }
         for table in &self.left {
             writeln!(f, "  {table}: nothing takes it over; it stays as it is")?;

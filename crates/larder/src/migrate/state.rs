@@ -93,7 +93,7 @@ pub struct State {
     pub(super) place: Option<Place>,
     /// Going back: where the old table's stream was when that began.
     pub(super) forward: Option<Place>,
-    /// Streams that were switched on for this, of the old table and of the new.
+    /// Streams that were switched on for this, or to another view, of the old table and of the new.
     pub(super) streams: (bool, bool),
     pub(super) number: i64,
 }

@@ -81,32 +81,34 @@ pub(super) struct Reader {
     is_rest: bool,
 }
 
-/// Whether a table has no stream. One that does not show items as they were is an error.
-pub(super) async fn is_off(store: &Store, table: &TableName) -> Result<bool, Error> {
+/// What a table's stream shows, if that is not enough to follow it: items as they were are needed.
+pub(super) async fn unfit(store: &Store, table: &TableName) -> Result<Option<Option<StreamView>>, Error> {
     let described =
         store.describe(table).await?.ok_or_else(|| store::Error::NoTable { table: table.clone() })?;
-    match described.definition.stream {
-        None => Ok(true),
-        Some(StreamView::NewAndOldImages | StreamView::OldImage) => Ok(false),
-        Some(StreamView::KeysOnly | StreamView::NewImage) => Err(Error::NotAllowed(format!(
-            "the stream of {table} does not show items as they were, and somebody may read it: \
-             write `stream both` in the schema and apply it first"
-        ))),
-    }
+    Ok(match described.definition.stream {
+        Some(StreamView::NewAndOldImages | StreamView::OldImage) => None,
+        view @ (None | Some(StreamView::KeysOnly | StreamView::NewImage)) => Some(view),
+    })
 }
 
-/// Switches a table's stream on, unless it is.
+/// Makes a table's stream show items as they were, unless it does.
 pub(super) async fn switch_on(store: &Store, table: &TableName) -> Result<(), Error> {
-    if is_off(store, table).await? {
-        store.change_table(table, &TableChange::Stream(Some(StreamView::NewAndOldImages))).await?;
+    if unfit(store, table).await?.is_some() {
+        show(store, table, Some(StreamView::NewAndOldImages)).await?;
     }
     settled(store, table).await
 }
 
-pub(super) async fn switch_off(store: &Store, table: &TableName) -> Result<(), Error> {
-    let described = store.describe(table).await?;
-    if described.is_some_and(|described| described.definition.stream.is_some()) {
-        store.change_table(table, &TableChange::Stream(None)).await?;
+/// Makes a table's stream show this. What it shows cannot change while it is on, so who reads it goes on with a new one.
+pub(super) async fn show(store: &Store, table: &TableName, view: Option<StreamView>) -> Result<(), Error> {
+    let Some(described) = store.describe(table).await? else { return Ok(()) };
+    let shown = described.definition.stream;
+    if shown == view {
+        return Ok(());
+    }
+    let off = shown.map(|_| None);
+    for step in off.into_iter().chain(view.map(Some)) {
+        store.change_table(table, &TableChange::Stream(step)).await?;
         settled(store, table).await?;
     }
     Ok(())

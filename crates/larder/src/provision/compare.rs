@@ -288,9 +288,9 @@ impl<'a> Wanted<'a> {
 
     fn stream(&self, from: &TableDefinition) -> Option<Line> {
         let (to, was) = (self.definition.stream, from.stream);
-        // A migration that follows the stream has switched it on, and has not ended.
+        // A migration that follows the stream has switched it, and has not ended.
         let is_followed = from.tags.get(MIGRATING_TAG).is_some_and(|target| !target.is_empty());
-        if to == was || self.lacks.contains_key(&Feature::Streams) || (to.is_none() && is_followed) {
+        if to == was || self.lacks.contains_key(&Feature::Streams) || (was.is_some() && is_followed) {
             return None;
         }
         let line = Line::change(
