@@ -21,7 +21,7 @@ use std::time::Duration;
 use larder_model::metrics::Histogram as Latencies;
 use larder_model::{Number, UnixTime};
 use larder_schema::Entity;
-use larder_schema::schema::{LogEvent, MetricKind, Metrics};
+use larder_schema::schema::{LogEvent, MetricKind, Metrics, Writes};
 use metrics::{Counter, Gauge, Histogram};
 use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
@@ -69,6 +69,10 @@ pub(crate) struct Observer {
     sink: Arc<Sink>,
     meters: OnceLock<Meters>,
     counts: Counts,
+    /// How many writes wait, where they do.
+    queue: Option<AtomicU64>,
+    /// Leases that ran out, by lifecycle.
+    stuck: Vec<(String, AtomicU64)>,
 }
 
 /// What a program can ask for without a recorder of metrics.
@@ -183,6 +187,13 @@ impl Observer {
             sink,
             meters: OnceLock::new(),
             counts: Counts::default(),
+            queue: matches!(entity.policy.writes, Writes::Behind { .. }).then(AtomicU64::default),
+            stuck: entity
+                .lifecycles
+                .iter()
+                .filter(|lifecycle| lifecycle.states.iter().any(|state| state.lease_millis.is_some()))
+                .map(|lifecycle| (lifecycle.name.clone(), AtomicU64::default()))
+                .collect(),
         }
     }
 
@@ -197,6 +208,8 @@ impl Observer {
             sink: Arc::default(),
             meters: OnceLock::new(),
             counts: Counts::default(),
+            queue: None,
+            stuck: Vec::new(),
         }
     }
 
@@ -349,8 +362,34 @@ impl Observer {
         }
     }
 
-    pub(crate) fn queue_depth(&self, depth: usize) {
+    /// So many writes wait behind.
+    pub(crate) fn queue_depth(&self, key: &str, depth: usize, now: UnixTime) {
         self.meters().queue_depth.set(depth as f64);
+        if let Some(queue) = &self.queue {
+            queue.store(depth as u64, Ordering::Relaxed);
+        }
+        self.embed(key, &[(MetricKind::Queue, depth as f64)], now);
+    }
+
+    /// A lease ran out, and somebody else goes on with the work.
+    pub(crate) fn stuck(&self, lifecycle: &str, key: &str, owner: Option<&str>, now: UnixTime) {
+        let (system, entity) = (&*self.system, &*self.entity);
+        let labels = [("system", system), ("entity", entity), ("lifecycle", lifecycle)];
+        metrics::counter!("larder_stuck_total", &labels.map(|(name, value)| (name, value.to_owned())))
+            .increment(1);
+        if let Some((_, count)) = self.stuck.iter().find(|(name, _)| name == lifecycle) {
+            add(count, 1);
+        }
+        warn!(
+            system,
+            entity,
+            lifecycle,
+            cache_key = key,
+            reason = "the lease ran out",
+            owner,
+            "work taken over"
+        );
+        self.embed(key, &[(MetricKind::Stuck, 1.0)], now);
     }
 
     fn embed(&self, key: &str, values: &[(MetricKind, f64)], now: UnixTime) {

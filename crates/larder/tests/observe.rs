@@ -207,3 +207,72 @@ mod each {
         );
     }
 }
+
+const WORK: &str = r#"
+system work
+source web
+table jobs {
+  name  "{own}"
+  key   id
+  index by_work as by_work  work
+  entity Job {
+    key  "JOB#{name}"
+    input name: string nonempty
+    lifecycle work {
+      state waiting
+      state running  lease 5m
+      begin:   waiting -> running
+      finish:  running -> waiting
+    }
+  }
+  entity Page from web {
+    key     "PAGE#{url}"
+    writes  behind
+    input url: string nonempty
+    text: string
+  }
+}
+param own: string = "jobs" from ENV
+metrics "Work" {
+  stuck  Stuck
+  queue  Waiting
+}
+"#;
+
+#[test]
+fn stuck_work_and_waiting_writes_are_told_to_prometheus_and_cloudwatch() {
+    on_one_thread(async {
+        let store = Store::memory().await;
+        let system = systems::open_text(WORK, &store).await;
+        let lines = Buffer::default();
+        system.emf_to(lines.clone());
+        let text = |pairs: &[(&str, &str)]| -> larder::Fields {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect()
+        };
+        let jobs = shelf(&system, "Job");
+        jobs.create(text(&[("name", "a")])).await.unwrap();
+        let work = jobs.lifecycle("work").unwrap();
+        drop(work.claim(()).await.unwrap().next().await.unwrap().unwrap());
+        let told = larder::prometheus([&system]);
+        let stuck = r#"larder_stuck_total{system="work",entity="Job",lifecycle="work"}"#;
+        assert!(told.contains(&format!("{stuck} 0\n")), "{told}");
+        store.clock().advance(Duration::from_secs(600));
+        let _lease = work.claim(()).await.unwrap().next().await.unwrap().unwrap();
+        let told = larder::prometheus([&system]);
+        assert!(told.contains(&format!("{stuck} 1\n")), "{told}");
+
+        store.faults().only(&["BatchWriteItem", "PutItem"]).delay(1.0, Duration::from_secs(3600));
+        let pages = shelf(&system, "Page");
+        pages.put_behind(text(&[("url", "1"), ("text", "one")])).await.unwrap();
+        let told = larder::prometheus([&system]);
+        assert!(told.contains("larder_queue_depth{system=\"work\",entity=\"Page\"} 1\n"), "{told}");
+        assert!(!told.contains("larder_queue_depth{system=\"work\",entity=\"Job\"}"), "{told}");
+
+        let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let values = |name: &str| -> Vec<Json> {
+            let lines = written.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+            lines.filter_map(|line| line.get(name).cloned()).collect()
+        };
+        assert_eq!((values("Stuck"), values("Waiting")), (vec![json!(1.0)], vec![json!(1.0)]), "{written}");
+    });
+}

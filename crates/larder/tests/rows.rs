@@ -228,7 +228,51 @@ async fn l7_a_menu_lives_a_fortnight(store: Store) {
     assert_eq!(ends - store.clock().now().seconds(), 14 * 86_400);
 }
 
+/// The actions that the schema's policy allows on the table.
+fn granted(system: &System) -> Vec<String> {
+    let schema = system.schema();
+    let policies = larder_schema::emit::iam(schema, &[], &[], &Environment::new()).unwrap();
+    let [policy] = policies.as_slice() else { panic!("one grant, one policy") };
+    let actions = policy.document["Statement"][0]["Action"].as_array().unwrap();
+    actions.iter().map(|action| action.as_str().unwrap().trim_start_matches("dynamodb:").to_owned()).collect()
+}
+
+async fn l9_the_grant_of_lunch_allows_all_that_the_layer_calls(store: Store) {
+    let system = systems::open("lunch", &store).await;
+    let menus = shelf(&system, "Menu");
+    let of_week = |week: i64| [("week".to_owned(), Value::from(week))].into_iter();
+    let menu = |week| menu(lunch([])).into_iter().chain(of_week(week)).collect::<Fields>();
+    let key = |week: i64| {
+        fields([
+            ("restaurant", Value::from("niagara")),
+            ("year", Value::from(2025)),
+            ("week", Value::from(week)),
+        ])
+    };
+    store.requests().take();
+    menus.put(menu(1)).await.unwrap();
+    for written in menus.put_many([menu(2), menu(3)]).await {
+        written.unwrap();
+    }
+    for (_, read) in menus.get_many([key(1), key(2)]).await {
+        assert!(read.unwrap().is_some());
+    }
+    menus.update(key(1)).set_value("lunches", Value::List(Vec::new())).await.unwrap();
+    menus.get(key(1)).await.unwrap();
+    for (_, removed) in menus.delete_many([key(2), key(3)]).await {
+        removed.unwrap();
+    }
+    menus.delete(key(1)).await.unwrap();
+    let (granted, requests) = (granted(&system), store.requests());
+    let called: Vec<usize> = granted.iter().map(|action| requests.count(action)).collect();
+    assert_eq!(called.iter().sum::<usize>(), requests.total(), "{called:?} of {granted:?}");
+    for action in ["PutItem", "GetItem", "UpdateItem", "DeleteItem", "BatchGetItem", "BatchWriteItem"] {
+        assert!(requests.count(action) > 0, "{action}: {called:?} of {granted:?}");
+    }
+}
+
 on_each_store! {
+    l9_the_grant_of_lunch_allows_all_that_the_layer_calls,
     k1_keys_are_those_of_the_seed,
     k4_storing_again_overwrites,
     k8_the_table_is_named_by_the_environment,

@@ -344,4 +344,9 @@ pub const RULES: &[Rule] = &[
         "an action nobody can be granted",
         "Grants are made of `get put update delete query scan batch describe stream`.",
     ),
+    warning(
+        "L0703",
+        "a grant that lacks what the layer calls",
+        "The layer writes many records by BatchWriteItem, reads many by BatchGetItem and changes one by UpdateItem. A program that may\n`put` and not `update` or `batch` is refused by IAM when it does, and no test on another store shows it. `batch` allows only\nbatches of what may be done one by one. Keep the grant as it is if the program makes none of these calls.",
+    ),
 ];

@@ -36,6 +36,7 @@ mod resolve;
 mod shape;
 mod symbols;
 
+mod grants;
 pub mod schema;
 pub mod setup;
 mod value;

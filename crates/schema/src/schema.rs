@@ -917,10 +917,21 @@ pub enum MetricKind {
     Error,
     Load,
     Write,
+    Queue,
+    Stuck,
 }
 
 impl MetricKind {
-    pub const ALL: [Self; 6] = [Self::Hit, Self::Miss, Self::Latency, Self::Error, Self::Load, Self::Write];
+    pub const ALL: [Self; 8] = [
+        Self::Hit,
+        Self::Miss,
+        Self::Latency,
+        Self::Error,
+        Self::Load,
+        Self::Write,
+        Self::Queue,
+        Self::Stuck,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -930,6 +941,8 @@ impl MetricKind {
             Self::Error => "error",
             Self::Load => "load",
             Self::Write => "write",
+            Self::Queue => "queue",
+            Self::Stuck => "stuck",
         }
     }
 }

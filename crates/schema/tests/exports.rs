@@ -136,7 +136,7 @@ fn every_part_names_the_line_it_comes_from() {
 }
 
 #[test]
-fn l9_the_policy_of_lunch_is_that_of_its_document() {
+fn l9_the_policy_of_lunch_is_that_of_its_document_and_of_what_the_layer_calls() {
     let policies = policies(&load("lunch"), &Environment::new());
     let [policy] = policies.as_slice() else { panic!("one grant, one policy") };
     assert_eq!(policy.origin.as_deref(), Some("lunch.larder:55"));
@@ -146,12 +146,16 @@ fn l9_the_policy_of_lunch_is_that_of_its_document() {
             "Version": "2012-10-17",
             "Statement": [{
                 "Effect": "Allow",
+                // Those of the document, and UpdateItem and batches, by which the layer changes one record and many.
                 "Action": [
                     "dynamodb:GetItem",
                     "dynamodb:PutItem",
+                    "dynamodb:UpdateItem",
                     "dynamodb:DeleteItem",
                     "dynamodb:Query",
-                    "dynamodb:Scan"
+                    "dynamodb:Scan",
+                    "dynamodb:BatchGetItem",
+                    "dynamodb:BatchWriteItem"
                 ],
                 "Resource": [
                     "arn:aws:dynamodb:eu-west-1:*:table/lunch-cache-*",
@@ -314,6 +318,7 @@ fn l10_alarms_watch_error_rate_latency_and_every_throttle() {
             "CacheTableRestaurantIndexThrottlesAlarm > 0 in 60 s",
             "CacheTableThrottlesAlarm > 0 in 60 s",
             "CacheTableWriteErrorRateAlarm > 5 in 300 s",
+            "UserErrorRateAlarm > 5 in 300 s",
         ]
     );
 }
@@ -334,7 +339,7 @@ fn an_alarm_without_a_metric_is_named_as_left_out() {
     let template = template(&small("", "alarms {\n  stuck > 0\n}"));
     assert_eq!(
         template["Metadata"]["Larder"]["LeftOut"],
-        json!(["small.larder:14: `stuck`: no CloudWatch metric is named for it"])
+        json!(["small.larder:14: `stuck`: there is nothing to watch"])
     );
 }
 
@@ -447,7 +452,7 @@ fn l10_l13_terraform_has_the_policy_the_alarms_and_the_budget() {
     let body: hcl_edit::structure::Body = terraform(&load("lunch")).parse().expect("it is HCL");
     let count = |kind: &str| body.get_blocks("resource").filter(|block| block.has_labels(&[kind])).count();
     assert_eq!(count("aws_iam_policy"), 1);
-    assert_eq!(count("aws_cloudwatch_metric_alarm"), 5);
+    assert_eq!(count("aws_cloudwatch_metric_alarm"), 6);
     let budget = body.get_blocks("resource").find(|block| block.has_labels(&["aws_budgets_budget"]));
     let told = budget.expect("there is one").body.get_blocks("notification");
     let amounts: Vec<String> = told
@@ -462,7 +467,7 @@ fn l10_alarms_alone_name_the_tables_and_make_none() {
     let stacks = emit::alarms(&schema, &loaded.files, &Environment::new()).expect("names fit");
     let [stack] = stacks.as_slice() else { panic!("one region, one template") };
     let all = stack.template["Resources"].as_object().expect("a template has resources");
-    assert_eq!(all.len(), 5);
+    assert_eq!(all.len(), 6);
     assert!(all.values().all(|one| one["Type"] == "AWS::CloudWatch::Alarm"));
     let metric = &all["CacheTableLatencyAlarm"]["Properties"]["Metrics"][0]["MetricStat"]["Metric"];
     assert_eq!(
@@ -786,7 +791,9 @@ fn l12_tables_of_an_older_version_stay_what_they_are_in_terraform() {
         let after = emit::terraform(&new.0, &new.1.files, &kept, &Environment::new()).expect("names fit");
         let streams = |line: &String| !line.starts_with("stream_");
         for kind in ["aws_dynamodb_table", "aws_cloudwatch_metric_alarm"] {
-            for label in labels(&before, kind) {
+            // What is watched for the whole system is watched on the new tables.
+            let of_system = |label: &String| label == "user_error_rate" || label == "hit_rate";
+            for label in labels(&before, kind).into_iter().filter(|label| !of_system(label)) {
                 let head = format!("resource \"{kind}\" \"{label}\"");
                 let (was, is) = (block(&before, &head), block(&after, &head));
                 let is: Vec<String> = is.into_iter().filter(streams).collect();
@@ -835,7 +842,8 @@ fn l12_tables_of_an_older_version_stay_what_they_are_in_a_stack() {
         let after = stacks.expect("names fit").remove(0).template;
         let before = template(&old);
         for kind in ["AWS::DynamoDB::Table", "AWS::CloudWatch::Alarm"] {
-            for (id, was) in resources(&before, kind) {
+            let of_system = ["UserErrorRateAlarm", "HitRateAlarm"];
+            for (id, was) in resources(&before, kind).into_iter().filter(|(id, _)| !of_system.contains(id)) {
                 assert_eq!(after["Resources"][id]["Properties"], was["Properties"], "{system} {id}");
                 assert_eq!(after["Resources"][id]["DeletionPolicy"], was["DeletionPolicy"], "{system} {id}");
             }
@@ -867,4 +875,105 @@ fn l12_a_policy_allows_the_same_on_tables_that_are_kept() {
     let resources: Vec<_> = statements.iter().map(|one| one["Resource"][0].clone()).collect();
     let table = "arn:aws:dynamodb:eu-west-1:*:table/lunch-cache-*";
     assert_eq!(resources, [json!(format!("{table}-v2")), json!(table)]);
+}
+
+#[test]
+fn l9_batches_are_of_what_may_be_done_one_by_one() {
+    let grants = "grant reader { get, batch }\ngrant writer { put, batch }\ngrant mover { batch }";
+    let actions: Vec<Json> = policies(&small("", grants), &Environment::new())
+        .into_iter()
+        .map(|policy| policy.document["Statement"][0]["Action"].clone())
+        .collect();
+    assert_eq!(
+        actions,
+        [
+            json!(["dynamodb:GetItem", "dynamodb:BatchGetItem"]),
+            json!(["dynamodb:PutItem", "dynamodb:BatchWriteItem"]),
+            json!(["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"]),
+        ]
+    );
+}
+
+#[test]
+fn l10_what_dynamodb_refused_is_watched_by_account_because_it_is_counted_so() {
+    let template = template(&load("lunch"));
+    let alarm = &template["Resources"]["UserErrorRateAlarm"]["Properties"];
+    let metrics = alarm["Metrics"].as_array().expect("a list");
+    let refused = metrics.iter().find(|one| one["Id"] == "refused").expect("it is read");
+    let metric = &refused["MetricStat"]["Metric"];
+    assert_eq!(*metric, json!({"Namespace": "AWS/DynamoDB", "MetricName": "UserErrors", "Dimensions": []}));
+    let expression = metrics.last().expect("there are some")["Expression"].as_str().expect("a text");
+    assert!(expression.starts_with("IF(FILL(refused, 0) + FILL(done0, 0)"), "{expression}");
+}
+
+const WORK: &str = r#"
+system work
+source web
+table jobs {
+  key  id
+  index by_work as by_work  work
+  entity Job {
+    key  "JOB#{name}"
+    input name: string nonempty
+    lifecycle work {
+      state waiting
+      state running  lease 5m
+      begin:   waiting -> running
+      finish:  running -> waiting
+    }
+  }
+  entity Page from web {
+    key     "PAGE#{url}"
+    writes  behind
+    input url: string nonempty
+  }
+}
+alarms {
+  stuck > 3 for 10m
+  queue > 100 for 5m
+}
+"#;
+
+#[test]
+fn stuck_work_and_waiting_writes_reach_every_exporter() {
+    let named = format!("{WORK}metrics \"Work\" {{\n  stuck Stuck\n  queue Waiting\n}}\n");
+    let loaded = load_text("work.larder", &named);
+    let template = template(&loaded);
+    for (id, name, statistic, entity, period) in
+        [("StuckAlarm", "Stuck", "Sum", "Job", 600), ("QueueAlarm", "Waiting", "Maximum", "Page", 300)]
+    {
+        let read = &template["Resources"][id]["Properties"]["Metrics"][0]["MetricStat"];
+        assert_eq!((&read["Stat"], &read["Period"]), (&json!(statistic), &json!(period)), "{template:#}");
+        let dimensions = json!([{"Name": "System", "Value": "work"}, {"Name": "Entity", "Value": entity}]);
+        let metric = json!({"Namespace": "Work", "MetricName": name, "Dimensions": dimensions});
+        assert_eq!(read["Metric"], metric);
+    }
+    assert_eq!(labels(&terraform(&loaded), "aws_cloudwatch_metric_alarm"), ["stuck", "queue"]);
+    let (schema, files) = (&loaded.0, &loaded.1.files);
+    let code = emit::cdk(schema, files, &[], &Environment::new()).expect("names fit");
+    assert!(code.contains("'StuckAlarm'") && code.contains("'QueueAlarm'"), "{code}");
+}
+
+#[test]
+fn prometheus_needs_no_names_for_stuck_work_and_waiting_writes() {
+    let (schema, loaded) = load_text("work.larder", WORK);
+    let rules = emit::prometheus(&schema, &loaded.files, &Environment::new()).expect("names fit");
+    let rules = rules.expect("there are alarms");
+    assert_eq!(rules.left_out, Vec::<String>::new());
+    for wanted in [
+        r#"sum(increase(larder_stuck_total{system="work"}[10m])) > 3"#,
+        r#"sum(larder_queue_depth{system="work"}) > 100"#,
+    ] {
+        assert!(rules.yaml.contains(wanted), "{}", rules.yaml);
+    }
+    // CloudWatch has only what the schema names, and says so.
+    let stack =
+        emit::cloudformation(&schema, &loaded.files, &[], &Environment::new()).expect("names fit").remove(0);
+    assert_eq!(
+        stack.left_out,
+        [
+            "work.larder:24: `stuck`: no CloudWatch metric is named for it: write stuck NAME in `metrics \"NAMESPACE\" { … }`",
+            "work.larder:25: `queue`: no CloudWatch metric is named for it: write queue NAME in `metrics \"NAMESPACE\" { … }`",
+        ]
+    );
 }

@@ -111,7 +111,7 @@ impl Behind {
             Pushed::Queued => {}
             Pushed::Start => drop(tokio::spawn(work(Arc::clone(self), Arc::clone(core)))),
         }
-        self.observer.queue_depth(self.queue.len());
+        self.observer.queue_depth(&write.text, self.queue.len(), core.unix_now());
         Ok(())
     }
 
@@ -250,8 +250,9 @@ async fn work(behind: Arc<Behind>, core: Arc<Core>) {
             behind.released.notified().await;
             continue;
         }
+        let last = batch.last().map(|(_, write)| write.text.clone()).unwrap_or_default();
         let error = write(&behind, &core, batch).await;
-        behind.observer.queue_depth(behind.queue.len());
+        behind.observer.queue_depth(&last, behind.queue.len(), core.unix_now());
         behind.changed.notify_waiters();
         match error {
             None => failures = 0,

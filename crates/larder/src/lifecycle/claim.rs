@@ -284,14 +284,8 @@ async fn enter(track: &Track, seen: &Item, how: &How<'_>) -> Result<Option<(Hold
         Err(Refused::Failed(error)) => return Err(error),
     };
     if state.lease_millis.is_some() {
-        tracing::warn!(
-            system = track.core.schema.system,
-            entity = track.core.name(),
-            cache_key = track.core.key_text(&key),
-            reason = "the lease ran out",
-            owner = track.written(seen).owner,
-            "work taken over"
-        );
+        let (text, owner) = (track.core.key_text(&key), track.written(seen).owner);
+        track.core.observer.stuck(&track.lifecycle().name, &text, owner.as_deref(), now);
     }
     let written = track.written(&item);
     let hold = Hold {

@@ -56,8 +56,12 @@ pub fn line(
 fn unit(kind: MetricKind) -> &'static str {
     match kind {
         MetricKind::Latency => "Milliseconds",
-        MetricKind::Hit | MetricKind::Miss | MetricKind::Error | MetricKind::Load | MetricKind::Write => {
-            "Count"
-        }
+        MetricKind::Hit
+        | MetricKind::Miss
+        | MetricKind::Error
+        | MetricKind::Load
+        | MetricKind::Write
+        | MetricKind::Queue
+        | MetricKind::Stuck => "Count",
     }
 }

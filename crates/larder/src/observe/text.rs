@@ -4,6 +4,8 @@
 //! process ends its `/metrics` with this text (`larder demo` does); any other program gives it out itself, on whatever
 //! port it has.
 
+use std::sync::atomic::Ordering;
+
 use larder_model::metrics::Exposition;
 
 use super::{Observer, Stats};
@@ -49,6 +51,18 @@ pub fn prometheus<'a>(systems: impl IntoIterator<Item = &'a System>) -> String {
     count("larder_store_errors_total", "Requests that the store failed at.", |_, stats| stats.store_errors);
     count("larder_writes_total", "Writes of what was fetched or written behind.", |_, stats| stats.writes);
     count("larder_writes_lost_total", "Writes behind that will not happen.", |_, stats| stats.writes_lost);
+    let mut queue = text.gauge("larder_queue_depth", "Writes waiting behind.");
+    for (observer, depth) in observers.iter().filter_map(|one| Some((one, one.queue.as_ref()?))) {
+        queue.sample(&labels(observer), depth.load(Ordering::Relaxed) as f64);
+    }
+    let mut stuck = text
+        .counter("larder_stuck_total", "Leases that ran out, counted when somebody else took the work over.");
+    for (observer, (lifecycle, count)) in
+        observers.iter().flat_map(|one| one.stuck.iter().map(move |two| (one, two)))
+    {
+        let [system, entity] = labels(observer);
+        stuck.sample(&[system, entity, ("lifecycle", lifecycle)], count.load(Ordering::Relaxed));
+    }
     let mut latency =
         text.histogram("larder_cache_latency_seconds", "How long reads took, misses with their load.");
     for observer in observers.iter().filter(|observer| observer.counts.latency.count() > 0) {

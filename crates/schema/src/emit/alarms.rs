@@ -5,25 +5,29 @@
 //! `error_rate` becomes one alarm for reads and one for writes. If the rate of all is too high, so is one of
 //! these two.
 //!
-//! - `error_rate` counts what DynamoDB failed at (`SystemErrors`) against all it answered. It counts user errors
-//!   by account, not by table, so these are not in it.
+//! - `error_rate` counts what DynamoDB failed at (`SystemErrors`) against all it answered. What it refused (`UserErrors`) it
+//!   counts by account and region, not by table: one more alarm sets these against what the tables answered, where an
+//!   account that others use shows too high a rate.
 //! - `latency` is the slowest operation's average.
 //! - `throttles` watches each table and each index, which are throttled apart.
 //! - `hit_rate` needs the names that `metrics` gives to hits and misses, and adds up the entities that have a
-//!   source, five in an alarm. `stuck` and `queue` have no CloudWatch metric.
+//!   source, five in an alarm. `queue` and `stuck` need theirs, and add up the entities that write behind or lease.
 //!
 //! `for 5m` is one period of five minutes: a system with a request every other minute is watched too. Silence is
 //! no alarm.
 
 use super::iam;
 use super::origin::Origins;
+use crate::grants::is_behind;
 use crate::schema::*;
 use crate::value::number_to_f64;
 
 /// The longest period of an alarm.
 const PERIOD_SECONDS_MAX: i64 = 86_400;
-/// An alarm reads ten metrics, and a hit rate takes two of each entity.
-const HIT_RATE_ENTITIES_MAX: usize = 5;
+/// An alarm reads so many metrics.
+const METRICS_MAX: usize = 10;
+/// A hit rate takes two of each entity.
+const HIT_RATE_ENTITIES_MAX: usize = METRICS_MAX / 2;
 
 pub(super) const DYNAMODB: &str = "AWS/DynamoDB";
 
@@ -86,17 +90,21 @@ pub(super) fn watches<'a>(
             tables.iter().flat_map(|table| one(schema, alarm, table)).collect()
         };
         let watches = match alarm.metric {
-            AlarmMetric::ErrorRate => of_tables(error_rate),
+            AlarmMetric::ErrorRate => {
+                let refused = with_system.then(|| user_error_rate(schema, alarm, tables)).flatten();
+                of_tables(error_rate).into_iter().chain(refused).collect()
+            }
             AlarmMetric::Latency => of_tables(latency),
             AlarmMetric::Throttles => of_tables(throttles),
             AlarmMetric::HitRate if with_system => hit_rate(schema, alarm),
-            AlarmMetric::HitRate => continue,
-            AlarmMetric::Stuck | AlarmMetric::Queue => Vec::new(),
+            AlarmMetric::Queue if with_system => queue(schema, alarm),
+            AlarmMetric::Stuck if with_system => stuck(schema, alarm),
+            AlarmMetric::HitRate | AlarmMetric::Queue | AlarmMetric::Stuck => continue,
         };
         let place = origins.alarm(at);
         if watches.is_empty() {
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-            left_out.push(format!("{place}`{}`: no CloudWatch metric is named for it", alarm.metric.name()));
+            left_out.push(format!("{place}`{}`: {}", alarm.metric.name(), why_not(schema, alarm.metric)));
             continue;
         }
         for mut watch in watches {
@@ -106,6 +114,22 @@ pub(super) fn watches<'a>(
         }
     }
     (made, left_out)
+}
+
+/// Why an alarm watches nothing.
+fn why_not(schema: &Schema, metric: AlarmMetric) -> String {
+    let (needed, of_none) = match metric {
+        AlarmMetric::ErrorRate | AlarmMetric::Latency | AlarmMetric::Throttles => ("", true),
+        AlarmMetric::HitRate => ("hit NAME and miss NAME", cached(schema).is_empty()),
+        AlarmMetric::Queue => ("queue NAME", behind(schema).is_empty()),
+        AlarmMetric::Stuck => ("stuck NAME", leased(schema).is_empty()),
+    };
+    match of_none {
+        true => "there is nothing to watch".to_owned(),
+        false => {
+            format!("no CloudWatch metric is named for it: write {needed} in `metrics \"NAMESPACE\" {{ … }}`")
+        }
+    }
 }
 
 fn free_name(made: &[Watch<'_>], wanted: &str) -> String {
@@ -138,6 +162,47 @@ fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec
         }
     });
     made.collect()
+}
+
+/// What DynamoDB refused in the region of the first table, against what its tables there answered. None when that is
+/// more than an alarm can read.
+fn user_error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, tables: &[&'a Table]) -> Option<Watch<'a>> {
+    let region = tables.first()?.region.as_deref();
+    let here = tables.iter().filter(|table| table.region.as_deref() == region);
+    let mut metrics: Vec<Metric<'a>> = here
+        .flat_map(|table| {
+            let (reads, writes) = iam::operations(schema, table);
+            let operations = [reads, writes].concat();
+            by_operation(table, &operations, "done", "SuccessfulRequestLatency", "SampleCount")
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    if metrics.is_empty() || metrics.len() >= METRICS_MAX {
+        return None;
+    }
+    for (at, metric) in metrics.iter_mut().enumerate() {
+        metric.id = format!("done{at}");
+    }
+    let done = filled("done", metrics.len()).join(" + ");
+    let refused = "FILL(refused, 0)";
+    metrics.push(Metric {
+        id: "refused".to_owned(),
+        namespace: DYNAMODB,
+        name: "UserErrors",
+        statistic: "Sum",
+        dimensions: Vec::new(),
+    });
+    Some(Watch {
+        name: "user_error_rate".to_owned(),
+        what: format!(
+            "percent of requests that DynamoDB refused the account, of those that {} made",
+            schema.system
+        ),
+        metrics,
+        expression: format!("IF({refused} + {done} > 0, 100 * {refused} / ({refused} + {done}), 0)"),
+        region,
+        ..Watch::of(alarm)
+    })
 }
 
 fn latency<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
@@ -213,6 +278,61 @@ fn hit_rate<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
         }
     });
     made.collect()
+}
+
+fn queue<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
+    let what = format!("writes of {} waiting behind", schema.system);
+    by_entity(schema, alarm, MetricKind::Queue, &behind(schema), "Maximum", "queue", &what)
+}
+
+fn stuck<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
+    let what = format!("leases of {} that ran out", schema.system);
+    by_entity(schema, alarm, MetricKind::Stuck, &leased(schema), "Sum", "stuck", &what)
+}
+
+/// The sum of one metric of the layer over these entities, as many in an alarm as it reads.
+fn by_entity<'a>(
+    schema: &'a Schema,
+    alarm: &'a Alarm,
+    kind: MetricKind,
+    entities: &[&'a Entity],
+    statistic: &'static str,
+    name: &'static str,
+    what: &str,
+) -> Vec<Watch<'a>> {
+    let Some(metrics) = &schema.metrics else { return Vec::new() };
+    let Some(metric) = metric_name(schema, kind) else { return Vec::new() };
+    let made = entities.chunks(METRICS_MAX).map(|entities| {
+        let metrics = entities.iter().enumerate().map(|(at, entity)| Metric {
+            statistic,
+            ..layer_metric(schema, entity, format!("{name}{at}"), &metrics.namespace, metric)
+        });
+        Watch {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            metrics: metrics.collect(),
+            expression: filled(name, entities.len()).join(" + "),
+            region: schema.tables.first().and_then(|table| table.region.as_deref()),
+            ..Watch::of(alarm)
+        }
+    });
+    made.collect()
+}
+
+/// The entities whose writes wait behind.
+pub(super) fn behind(schema: &Schema) -> Vec<&Entity> {
+    let all = schema.tables.iter().flat_map(|table| &table.entities);
+    all.filter(|entity| is_behind(entity)).collect()
+}
+
+/// The entities with a state that is leased.
+pub(super) fn leased(schema: &Schema) -> Vec<&Entity> {
+    let all = schema.tables.iter().flat_map(|table| &table.entities);
+    all.filter(|entity| {
+        let mut states = entity.lifecycles.iter().flat_map(|lifecycle| &lifecycle.states);
+        states.any(|state| state.lease_millis.is_some())
+    })
+    .collect()
 }
 
 /// The namespace, and the names of hits and misses in it, if the schema gives all three.

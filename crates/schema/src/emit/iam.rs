@@ -18,6 +18,7 @@ use serde_json::{Value as Json, json};
 
 use super::names;
 use super::versions::{self, Kept, versions};
+use crate::grants::{has_sequence, is_behind, is_partial, is_split};
 use crate::schema::*;
 use crate::span::SourceFile;
 
@@ -147,7 +148,8 @@ pub(super) fn rights<'a>(schema: &'a Schema, tables: &[&'a Table]) -> Vec<Right<
         if tables.is_empty() {
             continue;
         }
-        let actions = grant.actions.iter().flat_map(|action| table_actions(*action)).copied().collect();
+        let actions = grant.actions.iter().flat_map(|action| table_actions(*action)).copied();
+        let actions = actions.filter(|action| is_meant(grant, action)).collect();
         let mut statements: Vec<_> = on_tables(actions, schema, &tables).into_iter().collect();
         if grant.actions.contains(&Action::Stream) {
             statements.push(on_streams(schema, &tables));
@@ -155,6 +157,17 @@ pub(super) fn rights<'a>(schema: &'a Schema, tables: &[&'a Table]) -> Vec<Right<
         rights.push(Right::of(Some((at, &grant.name)), statements));
     }
     rights
+}
+
+/// `batch` is for what may be done one by one.
+fn is_meant(grant: &Grant, action: &str) -> bool {
+    let may = |actions: &[Action]| actions.iter().any(|action| grant.actions.contains(action));
+    let (reads, writes) = (may(&[Action::Get, Action::Query]), may(&[Action::Put, Action::Delete]));
+    match action {
+        "BatchGetItem" => reads || !writes,
+        "BatchWriteItem" => writes || !reads,
+        _ => true,
+    }
 }
 
 impl<'a> Right<'a> {
@@ -204,29 +217,22 @@ fn table_actions(action: Action) -> &'static [&'static str] {
 /// What the access patterns of a table need.
 fn least(table: &Table) -> Vec<&'static str> {
     let any = |wanted: fn(&Entity) -> bool| table.entities.iter().any(wanted);
-    let sequence = |entity: &Entity| entity.fields.iter().any(|field| field.kind == Type::Sequence);
     let changes = |entity: &Entity| {
         let policy = &entity.policy;
         // A load that only one process may make is claimed by an update.
         policy.mode == Mode::Records || policy.flight_millis.is_some() || !entity.lifecycles.is_empty()
     };
-    let split = |entity: &Entity| {
-        let oversize = &entity.policy.oversize;
-        oversize.first == OversizeStep::Split || oversize.otherwise == Some(OversizeStep::Split)
-    };
-    let partial = |index: &Index| index.projection != Projection::All;
     let query = any(|_| true) && (table.sort.is_some() || !table.indexes.is_empty());
     let scan = any(|entity| entity.policy.scan != Scan::Deny);
-    let behind = any(|entity| matches!(entity.policy.writes, Writes::Behind { .. }));
     let needed = [
         ("GetItem", any(|_| true)),
         // Free numbers of a sequence, chunks, and what an index does not hold are asked for several at a time.
-        ("BatchGetItem", any(sequence) || any(split) || table.indexes.iter().any(partial)),
+        ("BatchGetItem", any(has_sequence) || any(is_split) || table.indexes.iter().any(is_partial)),
         ("PutItem", any(|_| true)),
         ("UpdateItem", any(changes)),
         ("DeleteItem", any(|_| true)),
         // Chunks, and what is invalidated by a query or a scan, are removed several at a time.
-        ("BatchWriteItem", behind || any(split) || query || scan),
+        ("BatchWriteItem", any(is_behind) || any(is_split) || query || scan),
         ("Query", query),
         ("Scan", scan),
     ];

@@ -3,11 +3,10 @@
 //! They mean what the alarms in CloudWatch mean, with these differences:
 //!
 //! - `error_rate` has the user errors in it, because here they are counted by table.
-//! - `hit_rate` needs no names from the schema, and neither does `queue`, which programs tell through their recorder of
-//!   the `metrics` crate.
+//! - `hit_rate`, `queue` and `stuck` need no names from the schema.
 //! - `throttles` of a table are those of its indexes too.
 //!
-//! `for 5m` is a window of five minutes. Silence is no alarm. `stuck` has no metric.
+//! `for 5m` is a window of five minutes. Silence is no alarm.
 
 use serde_json::json;
 
@@ -59,7 +58,7 @@ pub fn prometheus(
         let made = made(schema, &setups, alarm);
         if made.is_empty() {
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-            left_out.push(format!("{place}`{}`: no metric tells it", alarm.metric.name()));
+            left_out.push(format!("{place}`{}`: there is nothing to watch", alarm.metric.name()));
             continue;
         }
         for rule in made {
@@ -157,12 +156,18 @@ fn made(schema: &Schema, setups: &[TableSetup], alarm: &Alarm) -> Vec<Rule> {
             let what = format!("percent of reads of {} answered without the source", schema.system);
             vec![of_system("HitRate", what, hit_rate(&system, &window), None)]
         }
+        AlarmMetric::Queue if alarms::behind(schema).is_empty() => Vec::new(),
         AlarmMetric::Queue => {
             let what = format!("writes of {} waiting behind", schema.system);
             let expression = format!("sum(larder_queue_depth{system})");
             vec![of_system("Queue", what, expression, alarm.lasting_millis.map(|_| window.clone()))]
         }
-        AlarmMetric::Stuck => Vec::new(),
+        AlarmMetric::Stuck if alarms::leased(schema).is_empty() => Vec::new(),
+        AlarmMetric::Stuck => {
+            let what = format!("leases of {} that ran out", schema.system);
+            let expression = format!("sum(increase(larder_stuck_total{system}[{window}]))");
+            vec![of_system("Stuck", what, expression, None)]
+        }
     }
 }
 

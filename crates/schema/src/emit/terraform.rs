@@ -361,18 +361,20 @@ fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, name: &str) {
             Line::new("period", watch.period_seconds.to_string(), None),
             Line::new("stat", quoted(metric.statistic), None),
         ]);
-        hcl.open("dimensions =", None);
-        let dimensions = metric.dimensions.iter().map(|(name, value)| {
-            let value = match value {
-                Dimension::Table(table) => {
-                    format!("aws_dynamodb_table.{}.name", label(schema, &table.name))
-                }
-                Dimension::Text(text) => quoted(text),
-            };
-            Line::new(*name, value, None)
-        });
-        hcl.lines(&dimensions.collect::<Vec<_>>());
-        hcl.close();
+        if !metric.dimensions.is_empty() {
+            hcl.open("dimensions =", None);
+            let dimensions = metric.dimensions.iter().map(|(name, value)| {
+                let value = match value {
+                    Dimension::Table(table) => {
+                        format!("aws_dynamodb_table.{}.name", label(schema, &table.name))
+                    }
+                    Dimension::Text(text) => quoted(text),
+                };
+                Line::new(*name, value, None)
+            });
+            hcl.lines(&dimensions.collect::<Vec<_>>());
+            hcl.close();
+        }
         hcl.close();
         hcl.close();
     }

@@ -2,14 +2,16 @@
 
 use crate::ast::{self, Item};
 use crate::diagnostic::Diagnostic;
+use crate::grants;
 use crate::resolve::Context;
+use crate::resolve::settings::Words;
 use crate::schema::*;
 use crate::span::Span;
 
 /// Requests a month from which a table counts as busy.
 const BUSY_MONTHLY: f64 = 1_000_000.0;
 
-pub(super) fn give(context: &mut Context<'_>, items: &[Item], schema: &Schema) {
+pub(super) fn give<'a>(context: &mut Context<'a>, items: &'a [Item], schema: &Schema) {
     for table in &schema.tables {
         for entity in &table.entities {
             let Some(written) = written(items, &entity.name) else { continue };
@@ -17,6 +19,37 @@ pub(super) fn give(context: &mut Context<'_>, items: &[Item], schema: &Schema) {
             secrets(context, entity, written, items, schema);
         }
     }
+    let blocks = items.iter().filter_map(|item| match item {
+        Item::Block(block) if block.name.text == "grant" => Some(block),
+        _ => None,
+    });
+    for block in blocks {
+        let name = Words::of(context, &block.values).word().map(|(name, _)| name.to_owned());
+        if let Some(grant) = schema.grants.iter().find(|grant| Some(&grant.name) == name.as_ref()) {
+            self::grant(context, grant, block.name.span, schema);
+        }
+    }
+}
+
+fn grant(context: &mut Context<'_>, grant: &Grant, span: Span, schema: &Schema) {
+    let lacks = grants::lacks(schema, grant);
+    if lacks.is_empty() {
+        return;
+    }
+    let name = &grant.name;
+    let mut diagnostic =
+        Diagnostic::new("L0703", span, format!("`{name}` lacks what the layer calls for what it may do"));
+    for (action, calls) in &lacks {
+        diagnostic = diagnostic.note(format!("without `{}`, refused: {}", action.name(), calls.join(", ")));
+    }
+    let may = |action: &Action| grant.actions.contains(action) || lacks.iter().any(|(one, _)| one == action);
+    let whole: Vec<&str> =
+        Action::ALL.iter().filter(|action| may(action)).map(|action| action.name()).collect();
+    let on = if grant.tables.is_empty() { String::new() } else { format!(" on {}", grant.tables.join(", ")) };
+    context.report(diagnostic.help(format!(
+        "write `grant {name}{on} {{ {} }}`, or keep it so if the program makes none of these calls",
+        whole.join(", ")
+    )));
 }
 
 fn written<'a>(items: &'a [Item], name: &str) -> Option<&'a ast::Entity> {

@@ -201,6 +201,8 @@ pub const SETTINGS: &[SettingRule] = &[
     rule(Place::Metrics, "error", "NAME", "the metric that counts failures"),
     rule(Place::Metrics, "load", "NAME", "the metric that counts calls of the source"),
     rule(Place::Metrics, "write", "NAME", "the metric that counts writes"),
+    rule(Place::Metrics, "queue", "NAME", "the metric that tells how many writes wait behind"),
+    rule(Place::Metrics, "stuck", "NAME", "the metric that counts leases that ran out"),
 ];
 
 /// Blocks that may stand in a file besides tables, types and sources.
