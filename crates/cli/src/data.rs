@@ -126,6 +126,13 @@ pub(crate) fn check_there(store: &Address) -> Result<(), String> {
     }
 }
 
+/// Tells what a listing left out because it cannot be read.
+pub(crate) fn tell_unread(unread: &larder::Unread) {
+    if !unread.is_empty() {
+        eprintln!("larder: {unread}; --strict makes that an error");
+    }
+}
+
 /// Reading around what is damaged, if that is wanted.
 #[derive(Debug)]
 pub(crate) struct Around(Option<RefCell<Skipped>>);

@@ -374,3 +374,52 @@ fn a_store_that_is_served_is_reached_through_its_endpoint() {
     let error = place.fails(1, &["get", "shops.Shop", "domain=a.de"]);
     assert!(error.contains("use --store dynamodb:http://127.0.0.1:8000"), "{error}");
 }
+
+#[test]
+fn one_record_that_cannot_be_read_hides_no_other_and_is_told() {
+    let place = Place::new();
+    for domain in ["a.de", "b.de", "c.de"] {
+        place.ok(&["put", "shops.Shop", &format!("domain={domain}"), "country=DE"]);
+    }
+    place.plant(
+        "aura-historia-data",
+        json!({
+            "pk": {"S": "SHOP#b.de"}, "sk": {"S": "META#"}, "domain": {"S": "b.de"}, "shop_name": {"N": "7"},
+            "shop_country": {"S": "COUNTRY#DE"}, "gsi2_pk": {"S": "COUNTRY#DE"}, "gsi2_sk": {"S": "NEVER#"},
+            "gsi3_pk": {"S": "COUNTRY#DE"}, "gsi3_sk": {"S": "NEVER#"},
+        }),
+    );
+    let told = "1 record cannot be read: SHOP#b.de / META#, because `shop_name` does not hold a string; \
+                --strict makes that an error";
+    let listings = [
+        vec!["due", "shops.Shop", "crawl", "country=DE"],
+        vec!["scan", "shops.Shop"],
+        vec!["query", "shops.Shop", "domain=b.de"],
+    ];
+    for (listing, lines) in listings.iter().zip([3, 3, 1]) {
+        let output = place.run(listing, "");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), error.trim()),
+            (Some(0), &*format!("larder: {told}")),
+            "{listing:?}"
+        );
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(shown.lines().count(), lines, "{shown}");
+        let error = place.fails(1, &[&listing[..], &["--strict"]].concat());
+        assert!(error.contains("cannot be read"), "{error}");
+    }
+    let key = ["shops.Shop", "domain=b.de"];
+    let error = place.fails(1, &[&["get"], &key[..]].concat());
+    assert!(error.contains("Shop SHOP#b.de / META# cannot be read: `shop_name`"), "{error}");
+    let counted = &place.json(&["stats", "shops", "--exact"])[0];
+    assert_eq!(counted["entities"]["Shop"]["items"], json!(2));
+    assert_eq!(counted["strangers"]["keys"], json!(["SHOP#b.de / META#"]));
+
+    let output = place.run(&[&["rm"], &key[..]].concat(), "");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "removed: SHOP#b.de / META#\n");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("larder: it is removed, and could not be shown: "), "{error}");
+    assert_eq!(place.fails(4, &[&["rm"], &key[..]].concat()), "larder: there is no shops.Shop domain=b.de\n");
+}

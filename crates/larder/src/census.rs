@@ -5,6 +5,7 @@
 //! operate tables and have seen the price: what an entity says about `scan` binds programs, not this.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use larder_engine::ops::{ReturnCapacity, Scan};
@@ -14,6 +15,7 @@ use larder_schema::CHUNK;
 use crate::cache::ABSENT;
 use crate::entity::Core;
 use crate::oversize::{PACKED, PARTS};
+use crate::shelf::{self, Entry};
 use crate::store::{self, Store};
 use crate::{Error, System};
 
@@ -197,7 +199,7 @@ impl System {
 }
 
 impl Census {
-    fn take(&mut self, system: &System, cores: &[std::sync::Arc<Core>], item: &Item) {
+    fn take(&mut self, system: &System, cores: &[Arc<Core>], item: &Item) {
         let bytes = item.size() as u64;
         if item.contains(CHUNK) {
             self.parts.items += 1;
@@ -243,17 +245,13 @@ impl Census {
 
 /// Whether an item can be read as a record, and has what each record has. Of one whose rest is kept apart or
 /// compressed, that rest is not looked at.
-fn conforms(core: &Core, item: &Item) -> bool {
-    let entity = core.entity();
-    let Ok(fields) = core.schema.read_item(core.table(), entity, item) else { return false };
-    let mut needed = entity.fields.iter().filter(|field| {
-        field.is_stored()
-            && field.is_given()
-            && field.checks.default.is_none()
-            && !entity.may_be_missing(field)
-    });
-    let whole = !item.contains(PARTS) && !item.contains(PACKED);
-    !whole || needed.all(|field| fields.contains_key(&field.name))
+fn conforms(core: &Arc<Core>, item: &Item) -> bool {
+    let now = core.unix_now();
+    if item.contains(PARTS) || item.contains(PACKED) {
+        shelf::read_part::<Entry>(core, item, now).is_ok()
+    } else {
+        shelf::read::<Entry>(core, item, now).is_ok()
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Collections: records of several entities in one partition, written in one transaction, read in one query.
 //!
 //! A horse is its results and its parents; a shop is itself and its pages. Members of which there can be one only
-//! (their sort key is constant) belong to the whole: a fetch that misses one of them fetches all.
+//! (their sort key is constant) belong to the whole: a fetch that misses one of them fetches all. Of the others, what
+//! cannot be read is left out and told; see [`Unread`].
 //!
 //! Code made by [`schema!`](crate::schema) implements [`Gather`] for each collection; [`Entries`] implements it by
 //! entity and field names.
@@ -23,7 +24,7 @@ use crate::cache::{self, ABSENT, Identity};
 use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
 use crate::source::{BoxError, Load};
-use crate::{Error, Fetched, Look, System, Transaction, batch, oversize};
+use crate::{Error, Fetched, Look, System, Transaction, Unread, batch, oversize};
 
 /// The records of one partition as one value.
 ///
@@ -107,16 +108,23 @@ pub struct Members {
 impl Members {
     /// The record of an entity of which there is one at most.
     pub fn one<R: Record>(&mut self) -> Result<Option<R>, Error> {
-        Ok(self.all()?.into_iter().next())
+        let taken = self.take(R::ENTITY);
+        taken.first().map(|(core, item)| shelf::read(core, item, self.now)).transpose()
     }
 
     /// The records of an entity, in the order of their keys.
     pub fn all<R: Record>(&mut self) -> Result<Vec<R>, Error> {
+        let (taken, mut unread) = (self.take(R::ENTITY), Unread::default());
+        let read =
+            taken.iter().map(|(core, item)| unread.take(core, shelf::read(core, item, self.now), false));
+        read.filter_map(Result::transpose).collect()
+    }
+
+    fn take(&mut self, entity: &str) -> Vec<(Arc<Core>, Item)> {
         let (taken, left) =
-            std::mem::take(&mut self.items).into_iter().partition(|(core, _)| core.name() == R::ENTITY);
+            std::mem::take(&mut self.items).into_iter().partition(|(core, _)| core.name() == entity);
         self.items = left;
-        let taken: Vec<(Arc<Core>, Item)> = taken;
-        taken.iter().map(|(core, item)| shelf::read(core, item, self.now)).collect()
+        taken
     }
 }
 
@@ -154,11 +162,12 @@ impl Gather for Entries {
     type New = Vec<(String, Fields)>;
 
     fn read(members: Members) -> Result<Self, Error> {
-        let entries = members
-            .items
-            .iter()
-            .map(|(core, item)| Ok((core.name().to_owned(), shelf::read(core, item, members.now)?)));
-        entries.collect::<Result<_, Error>>().map(Self)
+        let mut unread = Unread::default();
+        let entries = members.items.iter().map(|(core, item)| {
+            let read = unread.take(core, shelf::read(core, item, members.now), is_single(core))?;
+            Ok(read.map(|entry| (core.name().to_owned(), entry)))
+        });
+        entries.filter_map(Result::transpose).collect::<Result<_, Error>>().map(Self)
     }
 
     fn members(new: Self::New) -> Vec<(String, Fields)> {

@@ -314,6 +314,21 @@ impl Core {
         Ok(fields)
     }
 
+    /// Whether all that each record has is there: what was left out by another program cannot be read by anyone.
+    pub(crate) fn complete(&self, item: &Item) -> Result<(), Error> {
+        let entity = self.entity();
+        let needed = |field: &&larder_schema::Field| {
+            field.is_stored() && field.checks.default.is_none() && !entity.may_be_missing(field)
+        };
+        match entity.fields.iter().filter(needed).find(|field| !item.contains(&field.attribute)) {
+            None => Ok(()),
+            Some(field) => {
+                let cause = larder_schema::ItemError::Missing { attribute: field.attribute.clone() };
+                Err(Error::corrupt(&entity.name, &self.key_text(&self.key_of(item)), &cause))
+            }
+        }
+    }
+
     /// When the first of the fields with a time of their own ends, of those that have not.
     pub(crate) fn fields_end(&self, item: &Item, now: UnixTime) -> Option<UnixTime> {
         let entity = self.entity();

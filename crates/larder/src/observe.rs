@@ -85,6 +85,7 @@ struct Counts {
     store_errors: AtomicU64,
     writes: AtomicU64,
     writes_lost: AtomicU64,
+    unread: AtomicU64,
     latency: Latencies,
 }
 
@@ -127,6 +128,8 @@ pub struct Stats {
     pub writes: u64,
     /// Writes behind that will not happen.
     pub writes_lost: u64,
+    /// Records that a listing or a worker left out because they cannot be read.
+    pub unread: u64,
     /// What a call of the source costs, in millionths of a dollar.
     pub call_microdollars: u64,
 }
@@ -165,6 +168,7 @@ struct Meters {
     saved_microdollars: Counter,
     writes: Counter,
     writes_lost: Counter,
+    unread: Counter,
     queue_depth: Gauge,
 }
 
@@ -331,6 +335,16 @@ impl Observer {
         self.embed(key, &[(MetricKind::Error, 1.0)], now);
     }
 
+    /// A listing or a worker leaves out what it cannot read; it tells the first.
+    pub(crate) fn unread(&self, key: &str, reason: &str, is_first: bool) {
+        self.meters().unread.increment(1);
+        add(&self.counts.unread, 1);
+        if is_first {
+            let (system, entity) = (&*self.system, &*self.entity);
+            warn!(system, entity, cache_key = key, reason, "record left out: it cannot be read");
+        }
+    }
+
     /// The process lets go of writes that nobody drained.
     pub(crate) fn abandoned(&self, keys: &[String]) {
         self.meters().writes_lost.increment(keys.len() as u64);
@@ -358,6 +372,7 @@ impl Observer {
             store_errors: count(&counts.store_errors),
             writes: count(&counts.writes),
             writes_lost: count(&counts.writes_lost),
+            unread: count(&counts.unread),
             call_microdollars: self.call_microdollars.unwrap_or(0),
         }
     }
@@ -419,6 +434,7 @@ impl Observer {
                 saved_microdollars: metrics::counter!("larder_source_microdollars_saved_total", &labels),
                 writes: metrics::counter!("larder_writes_total", &labels),
                 writes_lost: metrics::counter!("larder_writes_lost_total", &labels),
+                unread: metrics::counter!("larder_unreadable_records_total", &labels),
                 queue_depth: metrics::gauge!("larder_queue_depth", &labels),
             }
         })

@@ -6,6 +6,7 @@
 //! Promises:
 //! - Following cursors visits every record once that was there all the time, in order.
 //! - A limit counts records that are given, not items that were read on the way.
+//! - A record that cannot be read is left out and told, and hides no other; see [`Unread`].
 //! - A cursor is checked when it comes back: it leads nowhere but to its own partition.
 
 pub(crate) mod cursor;
@@ -19,13 +20,13 @@ use std::sync::Arc;
 use futures_core::Stream;
 use larder_engine::ops::{self, ReturnCapacity};
 use larder_expr::{Comparator, Condition, KeyCondition, KeyTest, Operand, Projection, SortTest};
-use larder_model::{AttributeValue, IndexName, Item, Path};
+use larder_model::{AttributeValue, IndexName, Item, Path, UnixTime};
 use larder_schema::schema::{self, Consistency, Index};
 use larder_schema::{Access, BuildError, Fields, SortKey, Value};
 
 use crate::entity::Core;
 use crate::shelf::{self, FieldType, Record, Shelf, View};
-use crate::{Error, batch, oversize};
+use crate::{Error, Unread, batch, oversize};
 
 pub use explain::Explanation;
 
@@ -84,6 +85,8 @@ pub struct Page<V> {
     pub items: Vec<V>,
     /// Where the next page begins, if there may be one. It can be given to a client.
     pub cursor: Option<String>,
+    /// What was left out because it cannot be read.
+    pub unread: Unread,
 }
 
 #[derive(Clone, Debug)]
@@ -98,6 +101,7 @@ pub(crate) struct Asked {
     start: Option<Item>,
     even_expired: bool,
     consistent: bool,
+    strict: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -506,21 +510,36 @@ impl<V: View, S: FieldType> Query<V, S> {
         })
     }
 
+    /// A record that cannot be read is an error, instead of being left out and told in [`Page::unread`], the log and
+    /// the metrics.
+    pub fn strict(self) -> Self {
+        self.with(|_, asked| {
+            asked.strict = true;
+            Ok(())
+        })
+    }
+
     /// The first records, up to the limit; without one, what the store gives at once.
     pub async fn page(self) -> Result<Page<V>, Error> {
         let (core, asked) = (self.core, self.asked?.ready()?);
-        let now = core.unix_now();
-        let (items, next) = asked.next(&core, asked.start.clone(), asked.limit).await?;
-        let items = items.iter().map(|item| shelf::read(&core, item, now)).collect::<Result<_, Error>>()?;
-        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)) })
+        let mut unread = Unread::default();
+        let (items, next) = asked.next(&core, asked.start.clone(), asked.limit, &mut unread).await?;
+        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)), unread })
     }
 
     /// All records, up to the limit.
     pub async fn all(self) -> Result<Vec<V>, Error> {
         let (core, asked) = (self.core, self.asked?.ready()?);
-        let now = core.unix_now();
-        let items = asked.all(&core).await?;
-        items.iter().map(|item| shelf::read(&core, item, now)).collect()
+        let (mut all, mut start, mut unread) = (Vec::new(), asked.start.clone(), Unread::default());
+        loop {
+            let left = asked.limit.map(|limit| limit - all.len());
+            let (items, next) = asked.next(&core, start, left, &mut unread).await?;
+            all.extend(items);
+            start = next;
+            if start.is_none() || asked.limit.is_some_and(|limit| all.len() >= limit) {
+                return Ok(all);
+            }
+        }
     }
 
     /// All records, up to the limit, read as they are taken. It ends after an error.
@@ -553,21 +572,22 @@ impl<V: View, S: FieldType> Query<V, S> {
                 asked,
                 ready: VecDeque::new(),
                 over: false,
+                unread: Unread::default(),
             }),
             Err(error) => Err(error),
         };
         futures_util::stream::try_unfold((self.core, state), |(core, state)| async move {
-            let mut reading = state?;
+            let mut reading: Reading<V> = state?;
             while reading.ready.is_empty() && !reading.over {
                 reading.more(&core).await?;
             }
-            let Some(item) = reading.ready.pop_front() else { return Ok(None) };
-            let record = shelf::read(&core, &item, core.unix_now())?;
+            let Some(record) = reading.ready.pop_front() else { return Ok(None) };
             Ok(Some((record, (core, Ok(reading)))))
         })
     }
 
-    /// How many records there are, up to the limit. It reads as much as [`Query::all`] does, and transfers less.
+    /// How many records there are, up to the limit, those that cannot be read included. It reads as much as
+    /// [`Query::all`] does, and transfers less.
     pub async fn count(self) -> Result<usize, Error> {
         let (core, asked) = (self.core, self.asked?.ready()?);
         let mut start = asked.start.clone();
@@ -605,17 +625,18 @@ impl<V: View, S: FieldType> Query<V, S> {
 }
 
 /// A stream under way.
-struct Reading {
+struct Reading<V> {
     asked: Asked,
     start: Option<Item>,
     left: Option<usize>,
-    ready: VecDeque<Item>,
+    ready: VecDeque<V>,
     over: bool,
+    unread: Unread,
 }
 
-impl Reading {
-    async fn more(&mut self, core: &Core) -> Result<(), Error> {
-        let (items, next) = self.asked.next(core, self.start.take(), self.left).await?;
+impl<V: View> Reading<V> {
+    async fn more(&mut self, core: &Arc<Core>) -> Result<(), Error> {
+        let (items, next) = self.asked.next(core, self.start.take(), self.left, &mut self.unread).await?;
         self.left = self.left.map(|left| left.saturating_sub(items.len()));
         self.over = next.is_none() || self.left == Some(0);
         self.start = next;
@@ -641,6 +662,7 @@ impl Asked {
             limit: None,
             start: None,
             even_expired: false,
+            strict: false,
         }
     }
 
@@ -671,55 +693,48 @@ impl Asked {
         })
     }
 
-    /// All items, up to the limit.
-    pub(crate) async fn all(&self, core: &Core) -> Result<Vec<Item>, Error> {
-        let mut all = Vec::new();
-        let mut start = self.start.clone();
-        loop {
-            let left = self.limit.map(|limit| limit - all.len());
-            let (items, next) = self.next(core, start, left).await?;
-            all.extend(items);
-            start = next;
-            if start.is_none() || self.limit.is_some_and(|limit| all.len() >= limit) {
-                return Ok(all);
-            }
-        }
-    }
-
-    /// The next items, at most so many and at least one unless none are left, and where to go on.
-    async fn next(
+    /// The next records, at most so many and at least one unless none are left, and where to go on.
+    async fn next<V: View>(
         &self,
-        core: &Core,
+        core: &Arc<Core>,
         mut start: Option<Item>,
         most: Option<usize>,
-    ) -> Result<(Vec<Item>, Option<Item>), Error> {
+        unread: &mut Unread,
+    ) -> Result<(Vec<V>, Option<Item>), Error> {
         if most == Some(0) {
             return Ok((Vec::new(), start));
         }
+        let now = core.unix_now();
         let mut found = Vec::new();
         let mut ask = most;
         loop {
             let page = core.store.query(self.request(core, start, ask, false)).await?;
-            found.extend(self.living(core, page.items).await?);
             start = page.last_key;
-            let enough = most.map_or(!found.is_empty(), |most| found.len() >= most);
-            if start.is_none() || enough {
-                break;
+            let mut living = self.living(core, page.items).await?.into_iter().peekable();
+            while let Some(item) = living.next() {
+                let is_last = most.is_some_and(|most| found.len() + 1 >= most);
+                let position = (is_last && living.peek().is_some()).then(|| self.position(core, &item));
+                let Some(item) = oversize::join(core, item).await? else { continue };
+                found.extend(unread.take(core, self.read(core, &item, now), self.strict)?);
+                if most.is_some_and(|most| found.len() >= most) {
+                    return Ok((found, position.or(start)));
+                }
+            }
+            if start.is_none() || (most.is_none() && !found.is_empty()) {
+                return Ok((found, start));
             }
             // What is left out is often followed by more of its kind.
             ask = ask.map(|ask| ask.saturating_mul(2).min(READ_AT_ONCE_MAX.max(ask)));
         }
-        if let Some(most) = most
-            && found.len() > most
-        {
-            found.truncate(most);
-            start = found.last().map(|last| self.position(core, last));
+    }
+
+    fn read<V: View>(&self, core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
+        match self.index(core).map(|index| &index.projection) {
+            None | Some(schema::Projection::All) => shelf::read(core, item, now),
+            Some(schema::Projection::Keys | schema::Projection::Include(_)) => {
+                shelf::read_part(core, item, now)
+            }
         }
-        let mut whole = Vec::with_capacity(found.len());
-        for item in found {
-            whole.extend(oversize::join(core, item).await?);
-        }
-        Ok((whole, start))
     }
 
     /// The attributes that say where an item is.

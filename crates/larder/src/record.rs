@@ -115,7 +115,7 @@ impl<R: Record> Shelf<R> {
         Update::new(Arc::clone(&self.core), self.core.key(&key.into().into_fields()))
     }
 
-    /// Removes a record, and gives it back if it was there.
+    /// Removes a record, and gives it back if it was there and can be read.
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
@@ -125,16 +125,20 @@ impl<R: Record> Shelf<R> {
     /// # let library = Library::open(larder::Store::memory().await).await?;
     /// let books = library.books();
     /// books.create(NewBook::new("1")).await?;
-    /// assert_eq!(books.delete("1").await?.map(|book| book.isbn).as_deref(), Some("1"));
+    /// assert_eq!(books.delete("1").await?.record().map(|book| book.isbn).as_deref(), Some("1"));
     /// assert!(books.delete("1").await?.is_none());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn delete(&self, key: impl Into<R::Key>) -> Result<Option<R>, Error> {
+    pub async fn delete(&self, key: impl Into<R::Key>) -> Result<Deleted<R>, Error> {
         let old = self.core.delete(&self.core.key(&key.into().into_fields())?, None).await?;
         let now = self.core.unix_now();
-        let old = old.filter(|item| !self.core.is_expired(item, now));
-        old.map(|item| shelf::read(&self.core, &item, now)).transpose()
+        Ok(match old.filter(|item| !self.core.is_expired(item, now)) {
+            None => Deleted::Nothing,
+            Some(item) => {
+                shelf::read(&self.core, &item, now).map_or_else(Deleted::Unreadable, Deleted::Record)
+            }
+        })
     }
 
     /// The number that `create` would take, unless somebody else takes it first.
@@ -158,6 +162,49 @@ impl<R: Record> Shelf<R> {
             Error::NotAllowed(format!("{} has no `sequence` to take a number from", self.core.name()))
         })?;
         self.core.first_free(&fields, &name, first(range.as_ref()), range.as_ref()).await
+    }
+}
+
+/// What a delete removed.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # use larder::Deleted;
+/// # use library::{Library, NewBook};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// library.books().create(NewBook::new("1")).await?;
+/// match library.books().delete("1").await? {
+///     Deleted::Record(book) => assert_eq!(book.isbn, "1"),
+///     Deleted::Unreadable(why) => eprintln!("it is gone, and was no book: {why}"),
+///     Deleted::Nothing => eprintln!("there was none"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub enum Deleted<R> {
+    /// There was none, or it had expired.
+    Nothing,
+    /// The record as it was.
+    Record(R),
+    /// What was there is gone, and could not be read.
+    Unreadable(Error),
+}
+
+impl<R> Deleted<R> {
+    /// The record, if there was one that can be read.
+    pub fn record(self) -> Option<R> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Nothing | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// Whether there was nothing to remove.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::Nothing)
     }
 }
 

@@ -7,7 +7,7 @@
 //! - A table is read only where the schema says `scan allow`, or by a scan that is told to
 //!   [at any price](Scan::at_any_price).
 //! - Following cursors visits every record once that was there all the time.
-//! - A record that cannot be read is an error in its place; those after it still come.
+//! - A record that cannot be read is left out and told, and hides no other; see [`Unread`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::invalidate::begins_as;
 use crate::price::{self, Units};
 use crate::query::{Page, READ_AT_ONCE_MAX, cursor};
 use crate::shelf::{self, Record, Shelf};
-use crate::{Error, oversize};
+use crate::{Error, Unread, oversize};
 
 /// DynamoDB's limit.
 const SEGMENTS_MAX: u32 = 1_000_000;
@@ -61,6 +61,7 @@ impl<R: Record> Shelf<R> {
             consistent,
             at_any_price: false,
             segments: 1,
+            strict: false,
         };
         Scan { core, asked: Ok(asked), record: PhantomData }
     }
@@ -104,6 +105,7 @@ struct Asked {
     consistent: bool,
     at_any_price: bool,
     segments: u32,
+    strict: bool,
 }
 
 /// What a scan would read, and what that costs.
@@ -195,6 +197,12 @@ impl<R: Record> Scan<R> {
         self.with(|asked| asked.segments = segments.clamp(1, SEGMENTS_MAX))
     }
 
+    /// A record that cannot be read is an error, instead of being left out and told in [`Page::unread`], the log and
+    /// the metrics.
+    pub fn strict(self) -> Self {
+        self.with(|asked| asked.strict = true)
+    }
+
     /// After the last record of an earlier page.
     pub fn start_at(mut self, cursor: impl AsRef<str>) -> Self {
         if let Ok(asked) = &mut self.asked {
@@ -238,18 +246,16 @@ impl<R: Record> Scan<R> {
         })
     }
 
-    /// The first records, up to the limit; without one, what the store gives at once. One that cannot be read is an
-    /// error among them.
-    pub async fn page(self) -> Result<Page<Result<R, Error>>, Error> {
+    /// The first records, up to the limit; without one, what the store gives at once.
+    pub async fn page(self) -> Result<Page<R>, Error> {
         let (core, asked) = (self.core, self.asked?);
         permit(&core, &asked, false)?;
-        let (items, next) = asked.next(&core, None, asked.start.clone(), asked.limit).await?;
-        let now = core.unix_now();
-        let items = items.iter().map(|item| shelf::read(&core, item, now)).collect();
-        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)) })
+        let mut unread = Unread::default();
+        let (items, next) = asked.next(&core, None, asked.start.clone(), asked.limit, &mut unread).await?;
+        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)), unread })
     }
 
-    /// All records, up to the limit. The first that cannot be read is the error of all.
+    /// All records, up to the limit.
     pub async fn all(self) -> Result<Vec<R>, Error> {
         let mut stream = std::pin::pin!(self.stream());
         let mut all = Vec::new();
@@ -259,8 +265,7 @@ impl<R: Record> Scan<R> {
         Ok(all)
     }
 
-    /// All records, up to the limit, read as they are taken. It goes on after a record that cannot be read, and ends
-    /// after a store that fails.
+    /// All records, up to the limit, read as they are taken. It ends after an error.
     ///
     /// ```
     /// # larder::schema!("examples/pages.larder");
@@ -282,7 +287,7 @@ impl<R: Record> Scan<R> {
         let core = self.core;
         let permitted = self.asked.and_then(|asked| permit(&core, &asked, false).map(|()| asked));
         let limit = permitted.as_ref().ok().and_then(|asked| asked.limit).unwrap_or(usize::MAX);
-        let parts: Vec<Result<Reading, Error>> = match permitted {
+        let parts: Vec<Result<Reading<R>, Error>> = match permitted {
             Err(error) => vec![Err(error)],
             Ok(asked) => {
                 let total = if asked.start.is_some() { 1 } else { asked.segments };
@@ -303,9 +308,8 @@ impl<R: Record> Scan<R> {
                         return Some((Err(error), None));
                     }
                 }
-                let item = reading.ready.pop_front()?;
-                let record = shelf::read(&core, &item, core.unix_now());
-                Some((record, Some((core, Ok(reading)))))
+                let record = reading.ready.pop_front()?;
+                Some((Ok(record), Some((core, Ok(reading)))))
             }))
         });
         futures_util::stream::select_all(parts).take(limit)
@@ -313,16 +317,17 @@ impl<R: Record> Scan<R> {
 }
 
 /// A stream under way, of one segment or of the whole table.
-struct Reading {
+struct Reading<R> {
     asked: Asked,
     segment: Option<Segment>,
     start: Option<Item>,
     left: Option<usize>,
-    ready: VecDeque<Item>,
+    ready: VecDeque<R>,
     over: bool,
+    unread: Unread,
 }
 
-impl Reading {
+impl<R: Record> Reading<R> {
     fn new(asked: Asked, segment: Option<Segment>) -> Self {
         Self {
             segment,
@@ -330,12 +335,14 @@ impl Reading {
             left: asked.limit,
             over: asked.limit == Some(0),
             ready: VecDeque::new(),
+            unread: Unread::default(),
             asked,
         }
     }
 
-    async fn more(&mut self, core: &Core) -> Result<(), Error> {
-        let (items, next) = self.asked.next(core, self.segment, self.start.take(), self.left).await?;
+    async fn more(&mut self, core: &Arc<Core>) -> Result<(), Error> {
+        let (start, left) = (self.start.take(), self.left);
+        let (items, next) = self.asked.next(core, self.segment, start, left, &mut self.unread).await?;
         self.left = self.left.map(|left| left.saturating_sub(items.len()));
         self.over = next.is_none() || self.left == Some(0);
         self.start = next;
@@ -345,18 +352,20 @@ impl Reading {
 }
 
 impl Asked {
-    /// The next items, whole, at most so many and at least one unless none are left, and where to go on.
-    async fn next(
+    /// The next records, at most so many and at least one unless none are left, and where to go on.
+    async fn next<R: Record>(
         &self,
-        core: &Core,
+        core: &Arc<Core>,
         segment: Option<Segment>,
         mut start: Option<Item>,
         most: Option<usize>,
-    ) -> Result<(Vec<Item>, Option<Item>), Error> {
+        unread: &mut Unread,
+    ) -> Result<(Vec<R>, Option<Item>), Error> {
         if most == Some(0) {
             return Ok((Vec::new(), start));
         }
-        let mut whole = Vec::new();
+        let now = core.unix_now();
+        let mut found = Vec::new();
         let mut ask = most;
         loop {
             let request = request(core, start, filter(core), self.consistent);
@@ -365,14 +374,15 @@ impl Asked {
             let mut living = self.living(core, page.items).into_iter().peekable();
             while let Some(item) = living.next() {
                 let position = core.key_of(&item);
-                whole.extend(oversize::join(core, item).await?);
-                if most.is_some_and(|most| whole.len() >= most) {
+                let Some(item) = oversize::join(core, item).await? else { continue };
+                found.extend(unread.take(core, shelf::read(core, &item, now), self.strict)?);
+                if most.is_some_and(|most| found.len() >= most) {
                     let next = if living.peek().is_some() { Some(position) } else { start };
-                    return Ok((whole, next));
+                    return Ok((found, next));
                 }
             }
-            if start.is_none() || (most.is_none() && !whole.is_empty()) {
-                return Ok((whole, start));
+            if start.is_none() || (most.is_none() && !found.is_empty()) {
+                return Ok((found, start));
             }
             // What is left out is often followed by more of its kind.
             ask = ask.map(|ask| ask.saturating_mul(2).min(READ_AT_ONCE_MAX.max(ask)));

@@ -435,6 +435,16 @@ impl Draft<Self> for Entry {
 /// Reads an item as a record.
 pub(crate) fn read<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
     let fields = core.fields(item, now)?;
+    core.complete(item)?;
+    view(core, item, fields)
+}
+
+/// The same of an item of which an index shows only a part.
+pub(crate) fn read_part<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
+    view(core, item, core.fields(item, now)?)
+}
+
+fn view<V: View>(core: &Arc<Core>, item: &Item, fields: Fields) -> Result<V, Error> {
     let kept = Kept::of(core, item);
     V::read(fields, kept).map_err(|cause| Error::Corrupt {
         entity: core.name().to_owned(),

@@ -187,7 +187,7 @@ async fn run(store: &Store, seed: u64, steps: usize) {
             8 => {
                 let deleted = notes.delete(key()).await.unwrap();
                 assert_eq!(
-                    deleted.map(|entry| entry.fields),
+                    deleted.record().map(|entry| entry.fields),
                     there.map(|note| note.fields(&id)),
                     "delete, {at}"
                 );

@@ -413,7 +413,7 @@ async fn what_has_expired_is_absent_and_its_key_is_free(store: Store) {
     let again = executions.create(id()).await.unwrap();
     assert_eq!(again.fields["progress"], Value::from(0));
     let deleted = executions.delete(id()).await.unwrap();
-    assert!(deleted.is_some());
+    assert!(deleted.record().is_some());
     assert!(executions.delete(id()).await.unwrap().is_none());
 }
 

@@ -50,11 +50,16 @@ impl Schema {
         }
     }
 
-    /// Reads a stored value. `None` when it does not have the form of the type.
+    /// Reads a stored value. `None` when it does not have the form of the type: whoever reads it, typed or not, can
+    /// then not read it.
     pub fn decode(&self, kind: &Type, stored: &AttributeValue) -> Option<Value> {
         match (kind, stored) {
             (Type::Named(name), AttributeValue::M(item)) => {
                 let definition = self.type_definition(name)?;
+                let needed = |field: &&Field| !field.optional && field.checks.default.is_none();
+                if !definition.fields.iter().filter(needed).all(|field| item.contains(&field.attribute)) {
+                    return None;
+                }
                 let mut map = BTreeMap::new();
                 for (name, stored) in item {
                     let value = match definition.fields.iter().find(|field| field.attribute == *name) {

@@ -136,9 +136,14 @@ impl Value {
                 Self::Duration(SignedDuration::try_from_secs_f64(number_to_f64(number)).ok()?)
             }
             (Type::Float, AttributeValue::N(number)) => Self::Float(number_to_f64(number)),
-            (Type::Int | Type::Decimal | Type::Sequence, AttributeValue::N(number)) => Self::Number(*number),
+            (Type::Int | Type::Sequence, AttributeValue::N(number)) => {
+                number.to_i64()?;
+                Self::Number(*number)
+            }
+            (Type::Decimal, AttributeValue::N(number)) => Self::Number(*number),
             (Type::Bool, AttributeValue::Bool(value)) => Self::Bool(*value),
             (Type::Bytes, AttributeValue::B(bytes)) => Self::Bytes(bytes.clone()),
+            (Type::Choice(choices), AttributeValue::S(text)) if !choices.contains(text) => return None,
             (Type::String | Type::Uuid { .. } | Type::Url | Type::Choice(_), AttributeValue::S(text)) => {
                 Self::Text(text.clone())
             }

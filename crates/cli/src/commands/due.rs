@@ -34,6 +34,9 @@ pub(super) struct Listed {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
+    /// Fail at a record that cannot be read, instead of telling how many were left out
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Due {
@@ -55,9 +58,10 @@ impl Listed {
     ) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
         let group = self.group(&kind)?;
-        let found = self.target.work(&kind, Access::Existing, async |shelf| {
+        let (found, unread) = self.target.work(&kind, Access::Existing, async |shelf| {
             let lifecycle = shelf.lifecycle(&self.lifecycle).expect("the schema has it");
-            list(&lifecycle, group).limit(self.limit).await
+            let listing = list(&lifecycle, group).limit(self.limit);
+            if self.strict { listing.strict() } else { listing }.with_unread().await
         })?;
         let text = match found.as_slice() {
             [] if !self.target.json => "nothing is there\n".to_owned(),
@@ -65,6 +69,7 @@ impl Listed {
             found => as_table(&kind, found),
         };
         terminal::print(&text)?;
+        data::tell_unread(&unread);
         Ok(ExitCode::SUCCESS)
     }
 

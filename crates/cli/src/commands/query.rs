@@ -1,7 +1,7 @@
 //! `larder query`: the records of one partition, by an index or by the table's own key.
 //!
 //! A partition is named by fields, and a range by values of the sort key, as the schema has them. Where a page ends
-//! before the partition does, stderr says how to go on.
+//! before the partition does, stderr says how to go on; so it does what was left out because it cannot be read.
 
 use std::process::ExitCode;
 
@@ -44,6 +44,9 @@ pub(crate) struct Query {
     /// Also what has expired and is still stored
     #[arg(long)]
     even_expired: bool,
+    /// Fail at a record that cannot be read, instead of telling how many were left out
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Query {
@@ -79,6 +82,9 @@ impl Query {
             if self.even_expired {
                 query = query.even_expired();
             }
+            if self.strict {
+                query = query.strict();
+            }
             if let Some(cursor) = &self.cursor {
                 query = query.start_at(cursor);
             }
@@ -90,6 +96,7 @@ impl Query {
             let Target { json, show_secrets, .. } = self.target;
             terminal::print(&data::records(&kind, &page.items, json, show_secrets))?;
         }
+        data::tell_unread(&page.unread);
         if let Some(cursor) = page.cursor {
             eprintln!("there may be more: --cursor {cursor}");
         }

@@ -7,15 +7,15 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::{Entry, Error, Fields, Page, Shelf};
+use larder::{Entry, Error, Fields, Page, Shelf, Unread};
 
 use crate::data::{self, Access, Around, Given, Kind, Target};
 use crate::terminal;
 
 /// List records of an entity, by reading the whole table; what reads more than 1 MB shows its price first
 ///
-/// Fields are compared after they were read: they choose what is shown, and make the scan no cheaper. A record that
-/// cannot be read is told on stderr, and the exit code is 1.
+/// Fields are compared after they were read: they choose what is shown, and make the scan no cheaper. How many
+/// records cannot be read is told on stderr.
 #[derive(Debug, Args)]
 pub(crate) struct Scan {
     #[command(flatten)]
@@ -32,6 +32,9 @@ pub(crate) struct Scan {
     /// Also what has expired and is still stored
     #[arg(long)]
     even_expired: bool,
+    /// Fail at a record that cannot be read, instead of telling how many were left out
+    #[arg(long)]
+    strict: bool,
     /// Leave out what is damaged, and tell what that is; exit code 1 then
     #[arg(long)]
     skip_damaged: bool,
@@ -65,8 +68,8 @@ impl Scan {
         let Some(page) = page else {
             return Err("nothing was read beyond the first page: add --yes, or a smaller --limit".to_owned());
         };
-        let shown = self.show(&kind, page)?;
-        Ok(if around.tell() == ExitCode::SUCCESS { shown } else { ExitCode::FAILURE })
+        self.show(&kind, page)?;
+        Ok(around.tell())
     }
 
     fn scan(&self, shelf: &Shelf<Entry>, limit: Option<usize>, cursor: Option<&str>) -> larder::Scan<Entry> {
@@ -77,6 +80,9 @@ impl Scan {
         if self.even_expired {
             scan = scan.even_expired();
         }
+        if self.strict {
+            scan = scan.strict();
+        }
         if let Some(cursor) = cursor {
             scan = scan.start_at(cursor);
         }
@@ -84,36 +90,33 @@ impl Scan {
     }
 
     /// Reads until there are enough.
-    async fn read(&self, shelf: &Shelf<Entry>, wanted: &Fields) -> Result<Page<Result<Entry, Error>>, Error> {
+    async fn read(&self, shelf: &Shelf<Entry>, wanted: &Fields) -> Result<Page<Entry>, Error> {
         let is_wanted =
             |entry: &Entry| wanted.iter().all(|(name, value)| entry.fields.get(name) == Some(value));
-        let (mut items, mut cursor) = (Vec::new(), self.cursor.clone());
+        let (mut items, mut cursor, mut unread) = (Vec::new(), self.cursor.clone(), Unread::default());
         loop {
             let left = self.limit.saturating_sub(items.len());
             let page = self.scan(shelf, Some(left), cursor.as_deref()).page().await?;
-            items.extend(page.items.into_iter().filter(|item| item.as_ref().map_or(true, is_wanted)));
+            items.extend(page.items.into_iter().filter(is_wanted));
             cursor = page.cursor;
+            unread.add(page.unread);
             if cursor.is_none() || items.len() >= self.limit {
-                return Ok(Page { items, cursor });
+                return Ok(Page { items, cursor, unread });
             }
         }
     }
 
-    fn show(&self, kind: &Kind, page: Page<Result<Entry, Error>>) -> Result<ExitCode, String> {
-        let (good, bad): (Vec<_>, Vec<_>) = page.items.into_iter().partition(Result::is_ok);
-        let good: Vec<Entry> = good.into_iter().flatten().collect();
-        if good.is_empty() && !self.target.json {
+    fn show(&self, kind: &Kind, page: Page<Entry>) -> Result<(), String> {
+        if page.items.is_empty() && !self.target.json {
             terminal::print("nothing is there\n")?;
         } else {
-            terminal::print(&data::records(kind, &good, self.target.json, self.target.show_secrets))?;
+            terminal::print(&data::records(kind, &page.items, self.target.json, self.target.show_secrets))?;
         }
-        for error in bad.iter().filter_map(|outcome| outcome.as_ref().err()) {
-            eprintln!("larder: {error}");
-        }
+        data::tell_unread(&page.unread);
         if let Some(cursor) = page.cursor {
             eprintln!("there may be more: --cursor {cursor}");
         }
-        Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The order within a group: states without a moment (never done), then leases that ran out, then what is due,
 //! oldest first. Groups take turns, so a large one does not starve a small one. What somebody else takes first
-//! is passed over.
+//! is passed over, and so is what cannot be read: a claim of it would help nobody.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -21,8 +21,8 @@ use super::step::seconds_after;
 use super::{Group, Track, moment};
 use crate::entity::{and, or};
 use crate::record::{Refused, unchanged};
-use crate::shelf::Record;
-use crate::{Error, oversize};
+use crate::shelf::{self, Record};
+use crate::{Error, Unread, oversize};
 
 /// A claim of what is due. Awaiting it gives the [`Claims`], which take one item at a time.
 ///
@@ -51,6 +51,7 @@ pub struct Claim<R> {
     take: usize,
     owner: String,
     params: Fields,
+    strict: bool,
     record: PhantomData<fn() -> R>,
 }
 
@@ -63,6 +64,7 @@ impl<R: Record> Claim<R> {
             take: usize::MAX,
             owner: this_process(),
             params: Fields::new(),
+            strict: false,
             record: PhantomData,
         }
     }
@@ -98,6 +100,13 @@ impl<R: Record> Claim<R> {
         self
     }
 
+    /// A record that cannot be read is an error, instead of being passed over and told in [`Claims::unread`], the log
+    /// and the metrics.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     fn start(self) -> Result<Claims<R>, Error> {
         let track = &self.track;
         let now = track.core.unix_now();
@@ -116,6 +125,8 @@ impl<R: Record> Claim<R> {
             owner: self.owner,
             params: self.params,
             track: self.track,
+            strict: self.strict,
+            unread: Unread::default(),
             record: PhantomData,
         })
     }
@@ -155,6 +166,8 @@ pub struct Claims<R> {
     left: usize,
     owner: String,
     params: Fields,
+    strict: bool,
+    unread: Unread,
     record: PhantomData<fn() -> R>,
 }
 
@@ -170,7 +183,9 @@ impl<R: Record> Claims<R> {
                 self.turn = at;
                 continue;
             };
-            let Some(seen) = self.candidate(&self.lanes[at], &range, item).await? else { continue };
+            let candidate = self.candidate(&self.lanes[at], &range, item).await;
+            let candidate = self.unread.take(&self.track.core, candidate, self.strict)?;
+            let Some(seen) = candidate.flatten() else { continue };
             let how = How { owner: &self.owner, params: &self.params, only_due: true };
             let asked = Instant::now();
             if let Some((hold, item)) = enter(&self.track, &seen, &how).await? {
@@ -182,14 +197,19 @@ impl<R: Record> Claims<R> {
         Ok(None)
     }
 
+    /// What was passed over so far because it cannot be read. It is left as it is.
+    pub fn unread(&self) -> &Unread {
+        &self.unread
+    }
+
     /// As much of an item as it takes to decide whether it can be claimed, if it can.
     async fn candidate(&self, lane: &Lane, range: &Range, item: Item) -> Result<Option<Item>, Error> {
         let track = &self.track;
         let state = track.state(&range.state)?;
         let leased = state.lease_millis.is_some();
         let reads = track.claims().any(|transition| track.reads_item(transition));
-        let shown = lane.shows_ready && !item.contains(oversize::PARTS);
-        let item = if leased || reads || !shown {
+        // What an index shows a part of is read: nothing is claimed that nobody could work on.
+        let item = if leased || reads || !lane.all || item.contains(oversize::PARTS) {
             match track.core.load(&track.core.key_of(&item), true).await? {
                 Some(item) if track.lifecycle().state_of(&item) == Some(state) => item,
                 _ => return Ok(None),
@@ -202,7 +222,11 @@ impl<R: Record> Claims<R> {
         } else {
             track.is_ready(&item)?
         };
-        Ok(free.then_some(item))
+        if !free {
+            return Ok(None);
+        }
+        shelf::read::<R>(&track.core, &item, track.core.unix_now())?;
+        Ok(Some(item))
     }
 }
 
@@ -219,6 +243,7 @@ pub(super) async fn hold<R: Record>(track: &Track, key: &Item) -> Result<Lease<R
     if state.is_some_and(|state| state.lease_millis.is_some() && !track.ran_out(state, &seen, now)) {
         return Err(held());
     }
+    shelf::read::<R>(&track.core, &seen, now)?;
     let asked = Instant::now();
     let owner = this_process();
     let how = How { owner: &owner, params: &Fields::new(), only_due: false };

@@ -16,11 +16,11 @@ use larder_expr::{KeyCondition, KeyTest, SortTest};
 use larder_model::{AttributeValue, IndexName, Item, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{Index, Projection, State};
-use larder_schema::{Expr, Field, Fields, Format, Table};
+use larder_schema::{Expr, Field, Fields, Format};
 
 use super::{Group, Standing, Track, moment, moment_value};
 use crate::shelf::Record;
-use crate::{Error, oversize};
+use crate::{Error, Unread, oversize};
 
 /// Items asked of an index at a time.
 const PAGE: usize = 50;
@@ -51,6 +51,7 @@ pub struct Listing<R> {
     older_than: Option<Duration>,
     limit: usize,
     forward: bool,
+    strict: bool,
     record: PhantomData<fn() -> R>,
 }
 
@@ -63,7 +64,16 @@ enum What {
 
 impl<R: Record> Listing<R> {
     fn new(track: Track, what: What, groups: Vec<Group>) -> Self {
-        Self { track, what, groups, older_than: None, limit: usize::MAX, forward: true, record: PhantomData }
+        Self {
+            track,
+            what,
+            groups,
+            older_than: None,
+            limit: usize::MAX,
+            forward: true,
+            strict: false,
+            record: PhantomData,
+        }
     }
 
     pub(super) fn due(track: Track, group: Group) -> Self {
@@ -102,13 +112,20 @@ impl<R: Record> Listing<R> {
         self
     }
 
-    async fn read(mut self) -> Result<Vec<Standing<R>>, Error> {
+    /// A record that cannot be read is an error, instead of being left out and told.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// The records, and what was left out because it cannot be read.
+    pub async fn with_unread(mut self) -> Result<(Vec<Standing<R>>, Unread), Error> {
         let track = &self.track;
         let now = track.core.unix_now();
         if self.groups.is_empty() {
             self.groups.push(Group::default());
         }
-        let mut found = Vec::new();
+        let (mut found, mut unread) = (Vec::new(), Unread::default());
         for group in &self.groups {
             let ranges = match &self.what {
                 What::Due => track.due_ranges(self.older_than, now)?,
@@ -118,22 +135,27 @@ impl<R: Record> Listing<R> {
             let mut lane = Lane::new(track, group, ranges, self.forward)?;
             while let Some((range, item)) = lane.next(track).await? {
                 if found.len() == self.limit {
-                    return Ok(found);
+                    return Ok((found, unread));
                 }
                 let Some(item) = track.whole(&lane, item).await? else { continue };
-                let state = track.state(&range.state)?;
-                let shown = track.lifecycle().state_of(&item) == Some(state)
-                    && match self.what {
-                        What::Due => track.is_ready(&item)? && track.is_free(&item, now),
-                        What::Stuck => track.ran_out(state, &item, now),
-                        What::In(_) => true,
-                    };
-                if shown {
-                    found.extend(track.stand(&item).transpose()?);
-                }
+                let shown = self.shown(&range, &item, now);
+                found.extend(unread.take(&track.core, shown, self.strict)?.flatten());
             }
         }
-        Ok(found)
+        Ok((found, unread))
+    }
+
+    /// The record, if it is one of those that are asked for.
+    fn shown(&self, range: &Range, item: &Item, now: UnixTime) -> Result<Option<Standing<R>>, Error> {
+        let track = &self.track;
+        let state = track.state(&range.state)?;
+        let asked_for = track.lifecycle().state_of(item) == Some(state)
+            && match self.what {
+                What::Due => track.is_ready(item)? && track.is_free(item, now),
+                What::Stuck => track.ran_out(state, item, now),
+                What::In(_) => true,
+            };
+        if asked_for { track.stand(item).transpose() } else { Ok(None) }
     }
 }
 
@@ -142,7 +164,7 @@ impl<R: Record> IntoFuture for Listing<R> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.read())
+        Box::pin(async { Ok(self.with_unread().await?.0) })
     }
 }
 
@@ -281,15 +303,6 @@ impl Track {
     }
 }
 
-fn shows(table: &Table, index: &Index, attribute: &str) -> bool {
-    let mut keys = index.partition.iter().chain(&index.sort).chain([&table.partition]).chain(&table.sort);
-    match &index.projection {
-        Projection::All => true,
-        Projection::Include(names) if names.iter().any(|name| name == attribute) => true,
-        Projection::Include(_) | Projection::Keys => keys.any(|key| key.attribute == attribute),
-    }
-}
-
 /// The items of one group, range after range.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -298,8 +311,6 @@ pub(super) struct Lane {
     forward: bool,
     /// The index holds whole items.
     pub(super) all: bool,
-    /// The index holds all that `ready when` rests on.
-    pub(super) shows_ready: bool,
     ranges: VecDeque<Range>,
     start: Option<Item>,
     page: VecDeque<Item>,
@@ -342,7 +353,6 @@ impl Lane {
             partition,
             forward,
             all: index.projection == Projection::All,
-            shows_ready: track.ready_attributes().iter().all(|name| shows(core.table(), index, name)),
             ranges: ranges.into(),
             start: None,
             page: VecDeque::new(),

@@ -51,6 +51,11 @@ pub fn prometheus<'a>(systems: impl IntoIterator<Item = &'a System>) -> String {
     count("larder_store_errors_total", "Requests that the store failed at.", |_, stats| stats.store_errors);
     count("larder_writes_total", "Writes of what was fetched or written behind.", |_, stats| stats.writes);
     count("larder_writes_lost_total", "Writes behind that will not happen.", |_, stats| stats.writes_lost);
+    count(
+        "larder_unreadable_records_total",
+        "Records left out of listings: they cannot be read.",
+        |_, stats| stats.unread,
+    );
     let mut queue = text.gauge("larder_queue_depth", "Writes waiting behind.");
     for (observer, depth) in observers.iter().filter_map(|one| Some((one, one.queue.as_ref()?))) {
         queue.sample(&labels(observer), depth.load(Ordering::Relaxed) as f64);

@@ -18,11 +18,16 @@ pub(crate) async fn open(name: &str, store: &Store) -> System {
     open_text(&text, store).await
 }
 
-/// Opens a schema given as text. Its names may contain the variables of the five systems.
-pub(crate) async fn open_text(text: &str, store: &Store) -> System {
+/// Names of tables that no other test has.
+pub(crate) fn environment() -> Environment {
     let own = format!("t{}-{}", std::process::id(), OPENED.fetch_add(1, Ordering::Relaxed));
     let variables = ["KEIBA_TABLE_NAME", "DYNAMODB_TABLE_NAME", "ENV", "ENVIRONMENT"];
-    let environment: Environment = variables.iter().map(|name| ((*name).to_owned(), own.clone())).collect();
+    variables.iter().map(|name| ((*name).to_owned(), own.clone())).collect()
+}
+
+/// Opens a schema given as text. Its names may contain the variables of the five systems.
+pub(crate) async fn open_text(text: &str, store: &Store) -> System {
+    let environment = environment();
     let loaded = Schema::load("test.larder", text, &mut NoFiles, &environment);
     let schema = loaded.schema.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
     let system = System::open_with(schema, store.clone(), environment).await.expect("it opens");
