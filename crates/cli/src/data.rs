@@ -270,10 +270,18 @@ impl Kind {
 
     /// The values of fields, each by its type.
     pub(crate) fn fields(&self, given: &[Given]) -> Result<Fields, String> {
+        self.fields_by(given, |reader| reader)
+    }
+
+    fn fields_by<'a>(
+        &'a self,
+        given: &[Given],
+        reading: impl Fn(values::Reader<'a>) -> values::Reader<'a>,
+    ) -> Result<Fields, String> {
         let mut fields = Fields::new();
         for Given { name, text } in given {
             let field = self.field(name)?;
-            let value = values::Reader::of(&self.schema, field).text(&field.kind, name, text)?;
+            let value = reading(values::Reader::of(&self.schema, field)).text(&field.kind, name, text)?;
             if fields.insert(name.clone(), value).is_some() {
                 return Err(format!("`{name}` is given twice"));
             }
@@ -287,7 +295,8 @@ impl Kind {
     }
 
     /// The fields to write: a document with those given by name over it. What the document has besides, because it
-    /// was read from a store, is worked out again.
+    /// was read from a store, is worked out again. A value that is not of its type is taken as it came, and told with all
+    /// else that is wrong when it is checked.
     pub(crate) fn draft(&self, document: Option<Json>, given: &[Given]) -> Result<Fields, String> {
         let mut fields = Fields::new();
         let members = match document {
@@ -301,13 +310,11 @@ impl Kind {
             }
             let field = self.field(&name)?;
             if field.is_given() {
-                fields.insert(
-                    name.clone(),
-                    values::Reader::of(&self.schema, field).json(&field.kind, &name, &json)?,
-                );
+                let reader = values::Reader::of(&self.schema, field).as_it_came();
+                fields.insert(name.clone(), reader.json(&field.kind, &name, &json)?);
             }
         }
-        for (name, value) in self.fields(given)? {
+        for (name, value) in self.fields_by(given, values::Reader::as_it_came)? {
             if !self.field(&name)?.is_given() {
                 return Err(format!("`{name}` is worked out from other fields: leave it out"));
             }

@@ -13,10 +13,11 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Number, Path, TableName, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{CheckMode, KeySource, Role, Ttl};
-use larder_schema::{Entity, Expr, Fields, Scope, Table, Value, Violation};
+use larder_schema::{Entity, Expr, Fault, Fields, Scope, Table, Type, Value, Violation};
 
 use crate::cache::{ABSENT, EntityCache, FRESH_UNTIL, Shared, freshness};
 use crate::observe::Observer;
+use crate::record::mentions_now;
 use crate::{Error, Invalid, Schema, Store};
 
 /// The version of an item, where the schema says `versions on`.
@@ -100,6 +101,8 @@ impl Core {
             let (Some(attribute), Some(source), Some(value)) = (attribute, source, value) else { continue };
             let stored = match source {
                 KeySource::Template(_) => value.as_str().map(AttributeValue::from),
+                // What is raw is of no type that a key could have.
+                KeySource::Field(_) if matches!(value, Value::Raw(_)) => None,
                 KeySource::Field(name) => {
                     entity.field(name).and_then(|field| self.schema.encode(&field.kind, &value))
                 }
@@ -137,6 +140,11 @@ impl Core {
                 fields.insert(field.name.clone(), default.clone());
             }
         }
+        for (name, value) in &mut fields {
+            if let Some(field) = entity.field(name) {
+                self.schema.settle(&field.kind, value);
+            }
+        }
         let violations = self.schema.violations(entity, &fields);
         match &entity.policy.checks {
             CheckMode::Strict if violations.is_empty() => {}
@@ -146,7 +154,8 @@ impl Core {
         Ok(fields)
     }
 
-    /// A record that lacks part of its key, or holds a value of another type, cannot be kept at all.
+    /// Writes what a record breaks into the field for it. A record that lacks a field, or in which something is of another
+    /// type that its key or an equation rests on, cannot be kept at all.
     fn record_violations(
         &self,
         fields: &mut Fields,
@@ -154,13 +163,17 @@ impl Core {
         into: &str,
     ) -> Result<(), Error> {
         let entity = self.entity();
+        let in_key = self.key_fields();
         let fatal = |violation: &Violation| {
-            let name = violation.path.split(['.', '[']).nth(1).unwrap_or_default();
-            let in_key = self.key_fields().contains(name);
-            in_key
-                || violation.rule.starts_with("must be of type")
-                || violation.rule == "there is no such field"
-                || (violation.rule == "is required" && violation.path.matches('.').count() == 1)
+            let Some(field) = entity.field(violation.field()) else { return true };
+            let is_kept = self.schema.keeps_faults(self.table(), entity, field);
+            let is_list = matches!(field.kind, Type::List(_));
+            in_key.contains(&field.name)
+                || match violation.fault {
+                    Fault::Check => false,
+                    Fault::Missing => !is_kept || violation.is_of_whole(),
+                    Fault::Type | Fault::Unknown => !is_kept || (is_list && violation.is_of_whole()),
+                }
         };
         if violations.iter().any(fatal) {
             return Err(Invalid { entity: entity.name.clone(), violations }.into());
@@ -169,17 +182,24 @@ impl Core {
             return Ok(());
         }
         let issue = |violation: Violation| {
-            let field = violation.path.split_once('.').map_or("", |(_, field)| field).to_owned();
             let message = format!("{}, and it is {}", violation.rule, violation.value);
-            let pairs =
-                [("field".to_owned(), Value::Text(field)), ("message".to_owned(), Value::Text(message))];
+            let pairs = [
+                ("field".to_owned(), Value::Text(violation.attribute)),
+                ("message".to_owned(), Value::Text(message)),
+            ];
             Value::Map(pairs.into())
         };
-        let issues = violations.into_iter().map(issue);
-        match fields.get_mut(into) {
-            Some(Value::List(known)) => known.extend(issues),
-            _ => drop(fields.insert(into.to_owned(), Value::List(issues.collect()))),
+        let mut issues = match fields.remove(into) {
+            Some(Value::List(known)) => known,
+            _ => Vec::new(),
+        };
+        for issue in violations.into_iter().map(issue) {
+            // What was recorded once is found again.
+            if !issues.contains(&issue) {
+                issues.push(issue);
+            }
         }
+        fields.insert(into.to_owned(), Value::List(issues));
         Ok(())
     }
 
@@ -314,13 +334,23 @@ impl Core {
         Ok(fields)
     }
 
-    /// Whether all that each record has is there: what was left out by another program cannot be read by anyone.
-    pub(crate) fn complete(&self, item: &Item) -> Result<(), Error> {
+    /// Whether all that each record has is there. What an equation gives is worked out where another program left it out;
+    /// what that program alone knew cannot be read by anyone.
+    pub(crate) fn complete(&self, fields: &mut Fields, item: &Item) -> Result<(), Error> {
         let entity = self.entity();
-        let needed = |field: &&larder_schema::Field| {
+        let is_needed = |field: &larder_schema::Field| {
             field.is_stored() && field.checks.default.is_none() && !entity.may_be_missing(field)
         };
-        match entity.fields.iter().filter(needed).find(|field| !item.contains(&field.attribute)) {
+        for &at in &entity.order {
+            let field = &entity.fields[at];
+            let Some(equation) = field.equation.as_ref().filter(|_| is_needed(field)) else { continue };
+            let is_known = |name: &str| fields.contains_key(name) || entity.field(name).is_some_and(|field| field.is_stored());
+            let lasts = !field.on_create && !mentions_now(equation);
+            if !fields.contains_key(&field.name) && lasts && equation.fields().into_iter().all(is_known) {
+                entity.compute_some(fields, self.now(), &[at]);
+            }
+        }
+        match entity.fields.iter().find(|field| is_needed(field) && !fields.contains_key(&field.name)) {
             None => Ok(()),
             Some(field) => {
                 let cause = larder_schema::ItemError::Missing { attribute: field.attribute.clone() };

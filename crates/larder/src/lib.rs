@@ -120,7 +120,7 @@ pub use query::{Explanation, Page, Query};
 pub use record::{Deleted, Put, Update};
 pub use scan::{Estimate, Scan};
 pub use serde_json;
-pub use shelf::{Draft, Entry, FieldType, Given, Kept, Misread, Record, Rest, Shelf, View};
+pub use shelf::{Draft, Entry, FieldType, Given, Kept, Loose, Misread, Record, Rest, Shelf, View};
 pub use source::{Known, Load, Permanent};
 pub use store::{Address, Store};
 pub use system::System;

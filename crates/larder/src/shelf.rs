@@ -434,8 +434,8 @@ impl Draft<Self> for Entry {
 
 /// Reads an item as a record.
 pub(crate) fn read<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
-    let fields = core.fields(item, now)?;
-    core.complete(item)?;
+    let mut fields = core.fields(item, now)?;
+    core.complete(&mut fields, item)?;
     view(core, item, fields)
 }
 
@@ -562,6 +562,107 @@ impl<T: FieldType> FieldType for Vec<T> {
 
 /// `json` fields are [`serde_json::Value`]s. A number that is neither a 64-bit integer nor a double becomes the
 /// nearest double.
+/// A value of a record that is kept with its faults (`checks record`): of its type, or as it came.
+///
+/// Each field of such a record that nothing else rests on is loose, and so is each member of its lists.
+///
+/// ```
+/// use larder::Loose;
+/// use larder::serde_json::json;
+///
+/// let price: Loose<i64> = 125.into();
+/// assert_eq!(price.get(), Some(&125));
+/// let odd: Loose<i64> = Loose::came(json!("ask the waiter"));
+/// assert_eq!((odd.get(), odd.odd()), (None, Some(json!("ask the waiter"))));
+/// ```
+#[derive(Clone, PartialEq)]
+pub enum Loose<T> {
+    /// It is what the schema says.
+    Fits(T),
+    /// It is something else.
+    Odd(Value),
+}
+
+impl<T> Loose<T> {
+    /// A value as it came. Whether it fits is seen when it is written.
+    pub fn came(json: serde_json::Value) -> Self {
+        Self::Odd(Value::Raw(json_to_attribute(json)))
+    }
+
+    /// Several that fit.
+    pub fn each(values: impl IntoIterator<Item = T>) -> Vec<Self> {
+        values.into_iter().map(Self::Fits).collect()
+    }
+
+    /// The value, if it is what the schema says.
+    pub fn get(&self) -> Option<&T> {
+        match self {
+            Self::Fits(value) => Some(value),
+            Self::Odd(_) => None,
+        }
+    }
+
+    /// What came instead, by stored names.
+    pub fn odd(&self) -> Option<serde_json::Value> {
+        match self {
+            Self::Fits(_) => None,
+            Self::Odd(value) => Some(value_to_json(value)),
+        }
+    }
+}
+
+impl<T> From<T> for Loose<T> {
+    fn from(value: T) -> Self {
+        Self::Fits(value)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Loose<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fits(value) => value.fmt(f),
+            // It may hold a secret under any name.
+            Self::Odd(_) => f.write_str("Odd(..)"),
+        }
+    }
+}
+
+impl<T: FieldType> FieldType for Loose<T> {
+    const NAME: &'static str = T::NAME;
+
+    fn to_value(self) -> Value {
+        match self {
+            Self::Fits(value) => value.to_value(),
+            Self::Odd(value) => value,
+        }
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        Some(T::from_value(value.clone()).map_or(Self::Odd(value), Self::Fits))
+    }
+}
+
+fn value_to_json(value: &Value) -> serde_json::Value {
+    use serde_json::Value as Json;
+    match value {
+        Value::Raw(stored) => attribute_to_json(stored),
+        Value::List(values) => values.iter().map(value_to_json).collect(),
+        Value::Map(members) => {
+            members.iter().map(|(name, value)| (name.clone(), value_to_json(value))).collect()
+        }
+        Value::Text(text) => Json::String(text.clone()),
+        Value::Number(number) => json_number(number),
+        Value::Float(float) => Json::from(*float),
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Bytes(bytes) => Json::from(bytes.clone()),
+        Value::Instant(moment) => Json::String(moment.to_string()),
+        Value::Zoned(moment) => Json::String(moment.to_string()),
+        Value::Date(date) => Json::String(date.to_string()),
+        Value::Datetime(datetime) => Json::String(datetime.to_string()),
+        Value::Duration(duration) => Json::from(duration.as_secs_f64()),
+    }
+}
+
 impl FieldType for serde_json::Value {
     const NAME: &'static str = "document";
 

@@ -16,7 +16,7 @@ use larder::jiff::Timestamp;
 use larder::jiff::civil::{date, datetime};
 use larder::serde_json::{self, json};
 use larder::store::ops::{GetItem, PutItem, Request, ReturnCapacity};
-use larder::{Draft, Record, Rest, Shelf, Store};
+use larder::{Draft, Loose, Record, Rest, Shelf, Store};
 use larder_model::{AttributeValue, Item, TableName};
 
 larder::schema!("schemas/keiba.larder");
@@ -265,7 +265,7 @@ async fn lunch_items_are_those_of_its_cache(store: Store) {
         restaurant: "niagara".to_owned(),
         year: 2025,
         week: 3,
-        lunches: vec![
+        lunches: Loose::each([
             meal(
                 "Köttbullar med gräddsås",
                 "Serveras med kokt potatis och lingonsylt",
@@ -273,15 +273,15 @@ async fn lunch_items_are_those_of_its_cache(store: Store) {
                 Weekday::Måndag,
             ),
             meal("Pannkakor", "Med sylt och grädde", "129.50", Weekday::Torsdag),
-        ],
-        metadata: Some(Metadata {
+        ]),
+        metadata: Some(Loose::Fits(Metadata {
             version: "1.0".to_owned(),
             source: "niagara-parser".to_owned(),
             rest: Rest::new(),
-        }),
+        })),
         validation_errors: None,
-        data_quality: Some(Quality { completeness: 0.95, accuracy: 0.98 }),
-        last_updated: Some(moment("2025-01-20T08:00:00Z")),
+        data_quality: Some(Loose::Fits(Quality { completeness: 0.95, accuracy: 0.98 })),
+        last_updated: Some(Loose::Fits(moment("2025-01-20T08:00:00Z"))),
     };
     let key = ("niagara", 2025, 3).into();
     items.check("lunch-cache-dev", "menu", &lunch.menus(), menu, key).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use larder::jiff::civil::{date, datetime};
 use larder::jiff::{SignedDuration, Timestamp};
 use larder::serde_json::json;
-use larder::{Error, Number, Origin, Rest, Store};
+use larder::{Error, Loose, Number, Origin, Rest, Store};
 
 larder::schema!("schemas/keiba.larder");
 larder::schema!("schemas/tdnet.larder");
@@ -344,7 +344,7 @@ mod in_lunch {
             restaurant: "niagara".to_owned(),
             year: 2025,
             week: 3,
-            lunches: vec![meal("Köttbullar", Weekday::Måndag)],
+            lunches: Loose::each([meal("Köttbullar", Weekday::Måndag)]),
             metadata: None,
             validation_errors: None,
             data_quality: None,
@@ -354,7 +354,7 @@ mod in_lunch {
         assert_eq!(made.lunch_count, 1);
         let more = vec![meal("Pannkakor", Weekday::Torsdag)];
         let menu = lunch.menus().update(("niagara", 2025, 3)).append_lunches(more).await.unwrap();
-        assert_eq!((menu.lunch_count, menu.lunches[1].weekday), (2, Weekday::Torsdag));
+        assert_eq!((menu.lunch_count, menu.lunches[1].get().unwrap().weekday), (2, Weekday::Torsdag));
         let history = lunch.menus().history("niagara").newest_first().all().await.unwrap();
         assert_eq!(history, [menu]);
     }

@@ -151,13 +151,14 @@ async fn one_bad_page_hides_no_other(store: Store) {
 async fn everyone_agrees_on_what_can_be_read(store: Store) {
     let shops = open_shops(store).await;
     let whole = stored(&shops, "a.de").await.unwrap();
-    let changes: [(&str, Option<AttributeValue>, bool); 6] = [
+    let changes: [(&str, Option<AttributeValue>, bool); 7] = [
         ("shop_name", Some(text("A")), true),
-        ("domain", None, false),
+        ("domain", None, true), // the key has it
         ("domain", Some(7.into()), false),
         ("last_crawled_end", Some(text("yesterday")), false),
         ("unheard_of", Some(7.into()), true),
         ("core_domain_name", None, true),
+        ("gsi4_sk", None, true), // an equation has it
     ];
     for (name, value, readable) in changes {
         let mut item = whole.clone();

@@ -6,7 +6,7 @@
 use larder_model::{AttributeValue, Item};
 
 use crate::equation::Expr;
-use crate::schema::{Entity, Field, Fields, KeyAttribute, KeySource, Role, Schema, State, Table};
+use crate::schema::{Entity, Field, Fields, KeyAttribute, KeySource, Role, Schema, State, Table, Type};
 use crate::template::BuildError;
 use crate::value::Value;
 
@@ -47,7 +47,13 @@ impl Schema {
         let mut fields = self.read_key(table, entity, item)?;
         for field in entity.fields.iter().filter(|field| field.is_stored()) {
             let Some(stored) = item.get(&field.attribute) else { continue };
-            let value = self.decode(&field.kind, stored).ok_or_else(|| ItemError::Value {
+            let is_list = matches!(field.kind, Type::List(_));
+            let value = match stored {
+                _ if !self.keeps_faults(table, entity, field) => self.decode(&field.kind, stored),
+                AttributeValue::L(_) => Some(self.decode_loosely(&field.kind, stored)),
+                _ => (!is_list).then(|| self.decode_loosely(&field.kind, stored)),
+            };
+            let value = value.ok_or_else(|| ItemError::Value {
                 attribute: field.attribute.clone(),
                 wanted: field.kind.to_string(),
             })?;

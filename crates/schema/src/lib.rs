@@ -68,7 +68,7 @@ pub use format::format;
 pub use item::{CHUNK, ItemError, RecordError};
 pub use jiff;
 pub use parse::parse;
-pub use record::Violation;
+pub use record::{Fault, Violation};
 pub use resolve::settings::{BLOCKS, Place, SETTINGS, SettingRule};
 pub use resolve::{Loaded, Loader, NoFiles};
 pub use sample::{Sampler, Unsampled};

@@ -8,26 +8,108 @@ use std::collections::BTreeMap;
 use larder_model::{AttributeValue, Item, Number};
 
 use crate::equation::Expr;
-use crate::schema::{Checks, Entity, Field, Fields, Schema, Type};
+use crate::schema::{CheckMode, Checks, Entity, Field, Fields, KeySource, Schema, Table, Ttl, Type};
+use crate::template::Template;
 use crate::value::{Value, float_number};
 
-/// A check that a value breaks.
+/// Something that is wrong with a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {rule}, and it is {value}")]
+#[error("{path}{}: {rule}, and it is {value}", stored_as(path, attribute))]
 pub struct Violation {
-    /// `Menu.lunches[2].price`
+    /// By the names of the schema: `Menu.data_quality.accuracy`
     pub path: String,
+    /// By the names in the store, as the item has it: `dataQuality.accuracy`
+    pub attribute: String,
+    /// What kind of thing it is.
+    pub fault: Fault,
     /// What must hold: `must be positive`.
     pub rule: String,
     /// What it is. A secret is not shown.
     pub value: String,
 }
 
+/// How a value can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is required and not there.
+    Missing,
+    /// It is not of its type.
+    Type,
+    /// Nobody knows it.
+    Unknown,
+    /// It breaks a check, or is not given as it must be.
+    Check,
+}
+
+impl Violation {
+    /// What is wrong with a field as a whole.
+    pub fn of(entity: &Entity, field: &str, rule: impl Into<String>, value: impl Into<String>) -> Self {
+        Place::of(entity, field).violation(Fault::Check, rule.into(), value.into())
+    }
+
+    /// The field of the record that it is in.
+    pub fn field(&self) -> &str {
+        self.path.split(['.', '[']).nth(1).unwrap_or_default()
+    }
+
+    /// Whether it is about the field as a whole, and not about something in it.
+    pub fn is_of_whole(&self) -> bool {
+        self.path.matches(['.', '[']).count() == 1
+    }
+}
+
+/// What is added to a path that the item knows by another name.
+fn stored_as(path: &str, attribute: &str) -> String {
+    match path.split_once('.') {
+        Some((_, named)) if named != attribute => format!(" (stored as {attribute})"),
+        _ => String::new(),
+    }
+}
+
+/// Where a value is.
+struct Place {
+    path: String,
+    attribute: String,
+    is_hidden: bool,
+}
+
+impl Place {
+    fn of(entity: &Entity, name: &str) -> Self {
+        let field = entity.field(name).filter(|field| field.is_stored());
+        Self {
+            path: format!("{}.{name}", entity.name),
+            attribute: field.map_or_else(|| name.to_owned(), |field| field.attribute.clone()),
+            is_hidden: false,
+        }
+    }
+
+    fn within(&self, name: &str, attribute: &str) -> Self {
+        Self {
+            path: format!("{}.{name}", self.path),
+            attribute: format!("{}.{attribute}", self.attribute),
+            is_hidden: self.is_hidden,
+        }
+    }
+
+    fn at(&self, place: usize) -> Self {
+        Self {
+            path: format!("{}[{place}]", self.path),
+            attribute: format!("{}[{place}]", self.attribute),
+            is_hidden: self.is_hidden,
+        }
+    }
+
+    fn violation(&self, fault: Fault, rule: String, value: String) -> Violation {
+        Violation { path: self.path.clone(), attribute: self.attribute.clone(), fault, rule, value }
+    }
+}
+
 impl Schema {
-    /// The form of a value in a store. `None` when it is not of the type.
+    /// The form of a value in a store. `None` when it is not of the type. What is raw is stored as it is: whether it may
+    /// be is for [`Schema::violations`] to say.
     pub fn encode(&self, kind: &Type, value: &Value) -> Option<AttributeValue> {
         match (kind, value) {
-            (Type::Named(_), Value::Raw(stored)) => Some(stored.clone()),
+            (_, Value::Raw(stored)) => Some(stored.clone()),
             (Type::Named(name), Value::Map(map)) => {
                 let definition = self.type_definition(name)?;
                 let mut item = Item::new();
@@ -79,6 +161,62 @@ impl Schema {
         }
     }
 
+    /// Reads a stored value as far as it has the form of the type. What has not is kept raw, in its place.
+    pub fn decode_loosely(&self, kind: &Type, stored: &AttributeValue) -> Value {
+        if let Some(value) = self.decode(kind, stored) {
+            return value;
+        }
+        match (kind, stored) {
+            (Type::Named(name), AttributeValue::M(item)) => {
+                let known = self.type_definition(name).map_or(&[][..], |definition| &definition.fields);
+                let member = |(name, stored): (&String, &AttributeValue)| {
+                    let field = known.iter().find(|field| field.attribute == *name);
+                    let raw = || Value::Raw(stored.clone());
+                    (name.clone(), field.map_or_else(raw, |field| self.decode_loosely(&field.kind, stored)))
+                };
+                Value::Map(item.iter().map(member).collect())
+            }
+            (Type::List(inner), AttributeValue::L(values)) => {
+                Value::List(values.iter().map(|stored| self.decode_loosely(&inner.kind, stored)).collect())
+            }
+            _ => Value::Raw(stored.clone()),
+        }
+    }
+
+    /// Reads what was given raw, as far as it has the form of the type.
+    pub fn settle(&self, kind: &Type, value: &mut Value) {
+        match (kind, value) {
+            (Type::Json, _) => {}
+            (kind, value @ Value::Raw(_)) => {
+                if let Value::Raw(stored) = &*value {
+                    *value = self.decode_loosely(kind, stored);
+                }
+            }
+            (Type::List(inner), Value::List(values)) => {
+                values.iter_mut().for_each(|value| self.settle(&inner.kind, value));
+            }
+            (Type::Named(name), Value::Map(map)) => {
+                let known = self.type_definition(name).map_or(&[][..], |definition| &definition.fields);
+                for field in known {
+                    if let Some(value) = map.get_mut(&field.attribute) {
+                        self.settle(&field.kind, value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a field is kept as it came though it, or a member of it, is not of its type: `checks record` says so of
+    /// all that nothing else rests on. A list must be one; its members may be anything.
+    pub fn keeps_faults(&self, table: &Table, entity: &Entity, field: &Field) -> bool {
+        let CheckMode::Record(into) = &entity.policy.checks else { return false };
+        field.is_given()
+            && field.is_stored()
+            && field.name != *into
+            && (matches!(field.kind, Type::List(_)) || !rests_on(table, entity, field))
+    }
+
     /// Whether a field is secret, or holds something that is.
     pub fn is_secret(&self, field: &Field) -> bool {
         let mut kind = &field.kind;
@@ -104,38 +242,26 @@ impl Schema {
     pub fn violations(&self, entity: &Entity, fields: &Fields) -> Vec<Violation> {
         let mut found = Vec::new();
         for field in entity.fields.iter().filter(|field| field.is_given()) {
-            let path = format!("{}.{}", entity.name, field.name);
-            self.check_field(field, fields.get(&field.name), &path, false, &mut found);
+            self.check_field(field, fields.get(&field.name), Place::of(entity, &field.name), &mut found);
         }
         for name in fields.keys().filter(|name| entity.field(name).is_none()) {
-            found.push(Violation {
-                path: format!("{}.{name}", entity.name),
-                rule: "there is no such field".to_owned(),
-                value: "given".to_owned(),
-            });
+            found.push(unknown(&Place::of(entity, name)));
         }
         found
     }
 
-    fn check_field(
-        &self,
-        field: &Field,
-        value: Option<&Value>,
-        path: &str,
-        is_hidden: bool,
-        found: &mut Vec<Violation>,
-    ) {
+    fn check_field(&self, field: &Field, value: Option<&Value>, place: Place, found: &mut Vec<Violation>) {
         match value {
             // The first free number is taken when none is given.
             None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
-            None => found.push(Violation {
-                path: path.to_owned(),
-                rule: "is required".to_owned(),
-                value: "missing".to_owned(),
-            }),
+            None => found.push(place.violation(
+                Fault::Missing,
+                "is required".to_owned(),
+                "missing".to_owned(),
+            )),
             Some(value) => {
-                let is_hidden = is_hidden || field.checks.secret;
-                self.check_value(&field.kind, &field.checks, value, (path, is_hidden), found);
+                let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..place };
+                self.check_value(&field.kind, &field.checks, value, &place, found);
             }
         }
     }
@@ -145,50 +271,68 @@ impl Schema {
         kind: &Type,
         checks: &Checks,
         value: &Value,
-        (path, is_hidden): (&str, bool),
+        place: &Place,
         found: &mut Vec<Violation>,
     ) {
-        let mut broken = |rule: String| {
-            let value = if is_hidden { "a secret".to_owned() } else { shown(value) };
-            found.push(Violation { path: path.to_owned(), rule, value });
+        let mut broken = |fault: Fault, rule: String| {
+            let value = if place.is_hidden { "a secret".to_owned() } else { shown(value) };
+            found.push(place.violation(fault, rule, value));
         };
         if !is_of(kind, value) {
-            return broken(format!("must be of type {kind}"));
+            return broken(Fault::Type, format!("must be of type {kind}"));
         }
         for rule in broken_checks(checks, value) {
-            broken(rule);
+            broken(Fault::Check, rule);
         }
         match (kind, value) {
             (Type::List(inner), Value::List(values)) => {
                 for (at, value) in values.iter().enumerate() {
-                    let place = (&*format!("{path}[{at}]"), is_hidden);
-                    self.check_value(&inner.kind, &Checks::default(), value, place, found);
+                    self.check_value(&inner.kind, &Checks::default(), value, &place.at(at), found);
                 }
             }
             (Type::Named(name), Value::Map(map)) => {
                 let Some(definition) = self.type_definition(name) else { return };
                 for field in &definition.fields {
-                    self.check_field(
-                        field,
-                        map.get(&field.attribute),
-                        &format!("{path}.{}", field.name),
-                        is_hidden,
-                        found,
-                    );
+                    let inner = place.within(&field.name, &field.attribute);
+                    self.check_field(field, map.get(&field.attribute), inner, found);
                 }
                 for name in map.keys().filter(|_| !definition.open) {
                     if !definition.fields.iter().any(|field| field.attribute == *name) {
-                        found.push(Violation {
-                            path: format!("{path}.{name}"),
-                            rule: "there is no such field".to_owned(),
-                            value: "given".to_owned(),
-                        });
+                        found.push(unknown(&place.within(name, name)));
                     }
                 }
             }
             _ => {}
         }
     }
+}
+
+fn unknown(place: &Place) -> Violation {
+    place.violation(Fault::Unknown, "there is no such field".to_owned(), "given".to_owned())
+}
+
+/// Whether keys, equations, states or the TTL are made from a field.
+fn rests_on(table: &Table, entity: &Entity, field: &Field) -> bool {
+    let name = field.name.as_str();
+    let in_template = |template: &Template| template.holes().any(|hole| hole.field == name);
+    let in_expression = |expression: &Expr| expression.fields().contains(&name);
+    let in_key = std::iter::once(&entity.partition).chain(&entity.sort).any(|source| match source {
+        KeySource::Field(key) => key == name,
+        KeySource::Template(template) => in_template(template),
+    });
+    let indexes = table.indexes.iter().flat_map(|index| index.partition.iter().chain(&index.sort));
+    let in_lifecycle = entity.lifecycles.iter().any(|lifecycle| {
+        let set = lifecycle.transitions.iter().flat_map(|transition| &transition.set);
+        lifecycle.states.iter().any(|state| in_template(&state.template))
+            || lifecycle.ready.iter().any(in_expression)
+            || set.into_iter().any(|(set, value)| set == name || value.iter().any(in_expression))
+    });
+    in_key
+        || in_lifecycle
+        || indexes.into_iter().any(|key| key.attribute == field.attribute)
+        || entity.fields.iter().filter_map(|field| field.equation.as_ref()).any(in_expression)
+        || matches!(&entity.ttl, Some(Ttl::Value(expression)) if in_expression(expression))
+        || entity.fields.iter().any(|other| matches!(&other.checks.valid, Some((_, from)) if from == name))
 }
 
 /// Whether a value has the form of a type, its members aside.
@@ -301,6 +445,14 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
         Value::List(list) => format!("a list of {}", list.len()),
         Value::Map(_) => "a map".to_owned(),
-        Value::Raw(_) => "a document".to_owned(),
+        Value::Raw(stored) => match stored {
+            AttributeValue::S(text) => shown(&Value::Text(text.clone())),
+            AttributeValue::N(number) => number.to_string(),
+            AttributeValue::Bool(value) => value.to_string(),
+            AttributeValue::Null => "null".to_owned(),
+            AttributeValue::L(list) => format!("a list of {}", list.len()),
+            AttributeValue::M(_) => "a map".to_owned(),
+            _ => "a document".to_owned(),
+        },
     }
 }

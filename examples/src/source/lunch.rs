@@ -3,7 +3,7 @@
 //! What cannot be understood is left empty: a price that is no number is zero. The schema says what a good menu
 //! is, and keeps what is wrong with this one beside it.
 
-use larder::{Number, Rest};
+use larder::{Loose, Number, Rest};
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, css, each, missing, text_in};
@@ -44,10 +44,10 @@ pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Lunch>) -> 
         restaurant: restaurant.to_owned(),
         year,
         week,
-        lunches,
-        metadata: Some(metadata),
+        lunches: Loose::each(lunches),
+        metadata: Some(metadata.into()),
         validation_errors: None,
-        data_quality: Some(Quality { completeness, accuracy: 1.0 }),
+        data_quality: Some(Quality { completeness, accuracy: 1.0 }.into()),
         last_updated: None,
     }
 }

@@ -24,22 +24,32 @@ pub(super) struct Reader<'a> {
     schema: &'a Schema,
     /// It is not repeated in a message.
     secret: bool,
+    /// What is not of its type is taken as it came: the layer tells all that is wrong with a record at once.
+    as_it_came: bool,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn of(schema: &'a Schema, field: &Field) -> Self {
-        Self { schema, secret: schema.is_secret(field) }
+        Self { schema, secret: schema.is_secret(field), as_it_came: false }
+    }
+
+    pub(super) fn as_it_came(self) -> Self {
+        Self { as_it_came: true, ..self }
     }
 
     pub(super) fn open(schema: &'a Schema) -> Self {
-        Self { schema, secret: false }
+        Self { schema, secret: false, as_it_came: false }
     }
 
     /// A value written as text. `path` is what a message calls it.
     pub(super) fn text(self, kind: &Type, path: &str, text: &str) -> Result<Value, String> {
         let json = match kind {
             Type::Bool | Type::Json | Type::List(_) | Type::Named(_) => {
-                serde_json::from_str(text).map_err(|_| self.wrong(kind, path, text))?
+                match serde_json::from_str(text) {
+                    Ok(json) => json,
+                    Err(_) if self.as_it_came && *kind != Type::Json => Json::String(text.to_owned()),
+                    Err(_) => return Err(self.wrong(kind, path, text)),
+                }
             }
             _ => Json::String(text.to_owned()),
         };
@@ -60,6 +70,7 @@ impl<'a> Reader<'a> {
             }
             (Type::Named(name), Json::Object(members)) => self.members(name, path, members),
             (Type::Json, json) => Ok(json.clone().to_value()),
+            _ if self.as_it_came => Ok(plain(kind, json).unwrap_or_else(|| json.clone().to_value())),
             _ => plain(kind, json).ok_or_else(|| match json {
                 Json::String(text) => self.wrong(kind, path, text),
                 json => self.wrong(kind, path, &json.to_string()),
@@ -286,7 +297,7 @@ type Wind { wind_speed: float, label: string?, .. }
         ] {
             assert_eq!(Reader::open(&schema).text(&kind, "x", text), Err(message.to_owned()));
         }
-        let secret = Reader { schema: &schema, secret: true };
+        let secret = Reader { secret: true, ..Reader::open(&schema) };
         let told = secret.text(&Type::Int, "x", "hunter2");
         assert_eq!(told, Err("`x` is a secret, and a whole number is wanted".to_owned()));
     }

@@ -165,11 +165,7 @@ impl Track {
     fn check_params(&self, transition: &Transition, params: &Fields) -> Result<(), Error> {
         let entity = self.core.entity();
         let is_param = |name: &str| transition.set.iter().any(|(set, value)| set == name && value.is_none());
-        let violation = |name: &str, rule: String, value: &str| Violation {
-            path: format!("{}.{name}", entity.name),
-            rule,
-            value: value.to_owned(),
-        };
+        let violation = |name: &str, rule: String, value: &str| Violation::of(entity, name, rule, value);
         let strange = params
             .keys()
             .filter(|name| !is_param(name))

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use larder_model::{AttributeValue, Item, UnixTime};
-use larder_schema::schema::{CheckMode, LeaseAttributes, Lifecycle};
+use larder_schema::schema::{LeaseAttributes, Lifecycle};
 use larder_schema::{Entity, Expr, Field, Fields, Schema, Type, Value};
 
 use crate::entity::{Core, VERSION, timestamp};
@@ -198,20 +198,7 @@ fn checked(new: &Core, given: Fields) -> Result<Fields, String> {
         }
         error => error.to_string(),
     };
-    let mut fields = new.checked(given).map_err(one_line)?;
-    // What was recorded once is found again.
-    if let CheckMode::Record(into) = &new.entity().policy.checks
-        && let Some(Value::List(issues)) = fields.get_mut(into)
-    {
-        let mut known: Vec<Value> = Vec::new();
-        for issue in issues.drain(..) {
-            if !known.contains(&issue) {
-                known.push(issue);
-            }
-        }
-        *issues = known;
-    }
-    Ok(fields)
+    new.checked(given).map_err(one_line)
 }
 
 /// States by their names, leases by their parts.
@@ -305,6 +292,8 @@ impl Recast<'_> {
                 }
                 Some(Value::Map(made))
             }
+            // What came as something else stays so; whether it may is checked.
+            (_, _, Value::Raw(stored)) if *from != Type::Json => Some(self.new.decode_loosely(to, stored)),
             _ => {
                 let stored = self.old.encode(from, value)?;
                 self.new.decode(to, &stored).or_else(|| self.new.decode(to, &respelt(stored)?))

@@ -338,11 +338,7 @@ impl Core {
         let in_key = self.key_fields();
         let mut violations = Vec::new();
         let mut broken = |field: &str, rule: &str, value: &str| {
-            violations.push(Violation {
-                path: format!("{}.{field}", entity.name),
-                rule: rule.to_owned(),
-                value: value.to_owned(),
-            });
+            violations.push(Violation::of(entity, field, rule, value));
         };
         let names = changes.set.keys().chain(changes.add.keys()).chain(changes.append.keys());
         for name in names.chain(&changes.remove) {
@@ -387,7 +383,7 @@ impl Core {
                 changes.append.iter().map(|(name, values)| (name.clone(), Value::List(values.clone())));
             // The length is that of the whole list, which a condition looks at.
             let members = self.violations_of(&appended.collect(), changes.append.keys());
-            violations.extend(members.into_iter().filter(|violation| violation.path.contains('[')));
+            violations.extend(members.into_iter().filter(|violation| !violation.is_of_whole()));
         }
         if violations.is_empty() {
             Ok(())
@@ -401,8 +397,7 @@ impl Core {
         let names: BTreeSet<&String> = names.collect();
         let mut violations = self.schema.violations(self.entity(), fields);
         violations.retain(|violation| {
-            let field = violation.path.split(['.', '[']).nth(1).unwrap_or_default();
-            names.iter().any(|name| *name == field)
+            names.iter().any(|name| *name == violation.field())
         });
         violations
     }
@@ -476,11 +471,8 @@ impl Core {
             {
                 // Nobody can know it but the caller.
                 if !field.optional {
-                    let violation = Violation {
-                        path: format!("{}.{name}", entity.name),
-                        rule: "is not stored, and what is changed depends on it".to_owned(),
-                        value: "missing".to_owned(),
-                    };
+                    let rule = "is not stored, and what is changed depends on it";
+                    let violation = Violation::of(entity, name, rule, "missing");
                     return Err(Invalid { entity: entity.name.clone(), violations: vec![violation] }.into());
                 }
                 continue;

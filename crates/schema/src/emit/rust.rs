@@ -74,6 +74,8 @@ struct Member<'a> {
     identifier: String,
     /// Without `Option`.
     kind: String,
+    /// Of which members, or which itself, may be something else.
+    is_loose: bool,
     presence: Presence,
     field: &'a Field,
 }
@@ -104,6 +106,9 @@ impl Member<'_> {
     fn take(&self, or: &str) -> String {
         let (function, default) = match &self.presence {
             Presence::Always => ("take", String::new()),
+            Presence::Or(default) if self.kind.starts_with("::larder::Loose<") => {
+                ("take_optional", format!(".unwrap_or_else(|| ::larder::Loose::Fits({default}))"))
+            }
             Presence::Or(default) => ("take_optional", format!(".unwrap_or_else(|| {default})")),
             Presence::Perhaps => ("take_optional", String::new()),
         };
@@ -351,7 +356,8 @@ $take        })
         if blank {
             derives.push("Default");
         }
-        if extra.is_none() && members.iter().all(|member| has_total_order(&member.field.kind)) {
+        if extra.is_none() && members.iter().all(|member| !member.is_loose && has_total_order(&member.field.kind))
+        {
             derives.extend(["Eq", "PartialOrd", "Ord", "Hash"]);
         }
         let mut declared: String = members.iter().map(Member::declare).collect();
@@ -395,8 +401,18 @@ $shown            .finish()
     }
 
     fn member(&self, owner: &str, field: &'a Field, name: &'a str, presence: Presence) -> Member<'a> {
-        let kind = self.kind(owner, &field.name, &field.kind);
-        Member { name, identifier: identifier(&field.name), kind, presence, field }
+        let kind = |kind: &Type| self.kind(owner, &field.name, kind);
+        let entity = self.schema.entity(owner);
+        let is_loose =
+            entity.is_some_and(|(table, entity)| self.schema.keeps_faults(table, entity, field));
+        let kind = match &field.kind {
+            Type::List(inner) if is_loose => {
+                format!("::std::vec::Vec<::larder::Loose<{}>>", kind(&inner.kind))
+            }
+            whole if is_loose => format!("::larder::Loose<{}>", kind(whole)),
+            whole => kind(whole),
+        };
+        Member { name, identifier: identifier(&field.name), kind, is_loose, presence, field }
     }
 
     /// How a field is there when it is read.
@@ -510,10 +526,10 @@ fn docs(indent: &str, lines: &[String]) -> String {
 
 /// The type of an argument, and how its value is had. A text may be given as anything that becomes one.
 fn argument(kind: &str, name: &str) -> (String, String) {
-    if kind == TEXT {
+    if kind == TEXT || kind.starts_with("::larder::Loose<") {
         return (
-            format!("impl ::std::convert::Into<{TEXT}>"),
-            format!("::std::convert::Into::<{TEXT}>::into({name})"),
+            format!("impl ::std::convert::Into<{kind}>"),
+            format!("::std::convert::Into::<{kind}>::into({name})"),
         );
     }
     (kind.to_owned(), name.to_owned())

@@ -440,18 +440,29 @@ fn setters_of(member: &Member<'_>) -> String {
     let mut out = setter(&about, &member.identifier, &accepted, &format!("set({label}, {value})"));
     if member.field.is_stored() && matches!(member.field.kind, Type::Int | Type::Decimal) {
         let about = [format!("Adds to `{}`, atomically.", member.name)];
-        let number = format!(", number: {kind}");
+        let plain_kind = kind.strip_prefix("::larder::Loose<").map_or(&**kind, |kind| kind.trim_end_matches('>'));
+        let number = format!(", number: {plain_kind}");
         out.push_str(&setter(&about, &format!("add_{plain}"), &number, &format!("add({label}, number)")));
     }
     if member.field.is_stored() && matches!(member.field.kind, Type::List(_)) {
         let about = [format!("Appends to `{}`, atomically.", member.name)];
-        let values = format!(", values: {kind}");
-        out.push_str(&setter(
-            &about,
-            &format!("append_{plain}"),
-            &values,
-            &format!("append({label}, values)"),
-        ));
+        let (values, given) = match kind.strip_prefix("::std::vec::Vec<::larder::Loose<") {
+            None => (format!(", values: {kind}"), "values".to_owned()),
+            Some(inner) => {
+                let inner = format!("::larder::Loose<{}", inner.strip_suffix('>').unwrap_or(inner));
+                (
+                    format!(
+                        ", values: impl ::std::iter::IntoIterator<Item = impl ::std::convert::Into<{inner}>>"
+                    ),
+                    format!(
+                        "::std::iter::Iterator::collect::<{kind}>(::std::iter::Iterator::map(\
+                         ::std::iter::IntoIterator::into_iter(values), ::std::convert::Into::into))"
+                    ),
+                )
+            }
+        };
+        let call = format!("append({label}, {given})");
+        out.push_str(&setter(&about, &format!("append_{plain}"), &values, &call));
     }
     if member.field.optional {
         let about = [format!("Removes `{}`.", member.name)];
