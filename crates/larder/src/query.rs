@@ -21,6 +21,7 @@ use futures_core::Stream;
 use larder_engine::ops::{self, ReturnCapacity};
 use larder_expr::{Comparator, Condition, KeyCondition, KeyTest, Operand, Projection, SortTest};
 use larder_model::{AttributeValue, IndexName, Item, Path, UnixTime};
+use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{self, Consistency, Index};
 use larder_schema::{Access, BuildError, Fields, SortKey, Value};
 
@@ -102,6 +103,8 @@ pub(crate) struct Asked {
     even_expired: bool,
     consistent: bool,
     strict: bool,
+    /// The first and the last moment that are meant, where the sort key is one.
+    moments: (Option<Timestamp>, Option<Timestamp>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -298,7 +301,11 @@ impl<V: View, S: FieldType> Query<V, S> {
     pub fn at(self, value: impl Into<S>) -> Self {
         let value = value.into().to_value();
         self.with(|core, asked| {
-            asked.range = Range::At(asked.bound(core, &value)?);
+            asked.range = match asked.forms(&value) {
+                Some((first, last)) => Range::Between(Some(first), Some(last)),
+                None => Range::At(asked.bound(core, &value)?),
+            };
+            asked.moments = (value.as_instant(), value.as_instant());
             Ok(())
         })
     }
@@ -321,11 +328,15 @@ impl<V: View, S: FieldType> Query<V, S> {
     pub fn from(self, value: impl Into<S>) -> Self {
         let value = value.into().to_value();
         self.with(|core, asked| {
-            let low = asked.bound(core, &value)?;
+            let low = match asked.forms(&value) {
+                Some((first, _)) => first,
+                None => asked.bound(core, &value)?,
+            };
             asked.range = match std::mem::replace(&mut asked.range, Range::All) {
                 Range::Between(_, high) => Range::Between(Some(low), high),
                 Range::All | Range::At(_) | Range::Begins(_) => Range::Between(Some(low), None),
             };
+            asked.moments.0 = value.as_instant();
             Ok(())
         })
     }
@@ -348,11 +359,15 @@ impl<V: View, S: FieldType> Query<V, S> {
     pub fn until(self, value: impl Into<S>) -> Self {
         let value = value.into().to_value();
         self.with(|core, asked| {
-            let high = asked.bound(core, &value)?;
+            let high = match asked.forms(&value) {
+                Some((_, last)) => last,
+                None => asked.bound(core, &value)?,
+            };
             asked.range = match std::mem::replace(&mut asked.range, Range::All) {
                 Range::Between(low, _) => Range::Between(low, Some(high)),
                 Range::All | Range::At(_) | Range::Begins(_) => Range::Between(None, Some(high)),
             };
+            asked.moments.1 = value.as_instant();
             Ok(())
         })
     }
@@ -395,6 +410,7 @@ impl<V: View, S: FieldType> Query<V, S> {
     pub fn begins_with(self, text: impl AsRef<str>) -> Self {
         self.with(|_, asked| {
             let beginning = asked.sort.as_ref().and_then(|sort| sort.beginning(text.as_ref()));
+            asked.moments = (None, None);
             asked.range = beginning.map(Range::Begins).ok_or_else(|| {
                 Error::NotAllowed("only a sort key that is a text can begin with one".to_owned())
             })?;
@@ -663,6 +679,7 @@ impl Asked {
             start: None,
             even_expired: false,
             strict: false,
+            moments: (None, None),
         }
     }
 
@@ -679,6 +696,22 @@ impl Asked {
 
     fn index<'a>(&self, core: &'a Core) -> Option<&'a Index> {
         self.index.and_then(|at| core.table().indexes.get(at))
+    }
+
+    fn forms(&self, value: &Value) -> Option<(AttributeValue, AttributeValue)> {
+        self.sort.as_ref()?.forms(value)
+    }
+
+    /// Whether the moment of an item is one of those that are meant. What holds none is told when it is read.
+    fn is_meant(&self, core: &Core, item: &Item) -> bool {
+        let (first, last) = self.moments;
+        let Some(sort) = self.sort.as_ref().filter(|_| first.is_some() || last.is_some()) else {
+            return true;
+        };
+        let stored = item.get(&sort.attribute).and_then(|stored| core.schema.decode(&sort.kind, stored));
+        stored
+            .and_then(|value| value.as_instant())
+            .is_none_or(|at| first.is_none_or(|first| first <= at) && last.is_none_or(|last| at <= last))
     }
 
     fn bound(&self, core: &Core, value: &Value) -> Result<AttributeValue, Error> {
@@ -844,10 +877,11 @@ impl Asked {
         }
     }
 
-    /// Leaves out what is of another entity, or has expired.
+    /// Leaves out what is of another entity, outside the range, or has expired.
     async fn living(&self, core: &Core, items: Vec<Item>) -> Result<Vec<Item>, Error> {
         let now = core.unix_now();
-        let mut ours: Vec<Item> = items.into_iter().filter(|item| core.owns(item)).collect();
+        let ours = items.into_iter().filter(|item| core.owns(item) && self.is_meant(core, item));
+        let mut ours: Vec<Item> = ours.collect();
         if self.even_expired {
             return Ok(ours);
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use larder::jiff::Timestamp;
+use larder::store::ops::{GetItem, PutItem, ReturnCapacity, WriteOptions};
 use larder::{Entry, Error, Fields, Query, Shelf, Store, System, Value};
 use proptest::prelude::*;
 
@@ -391,4 +392,90 @@ proptest! {
             }
         });
     }
+}
+
+/// Disclosures as other programs write their moments: without a fraction, as JavaScript and as Python do.
+#[test]
+fn ranges_find_every_form_that_an_instant_has() {
+    stores::each(async |store| {
+        let tdnet = systems::open("tdnet", &store).await;
+        let shelf = shelf(&tdnet, "Disclosure");
+        let forms = [
+            "2024-01-31T14:59:59.999Z",
+            "2024-01-31T15:00:00Z",
+            "2024-01-31T15:00:00.000Z",
+            "2024-01-31T15:00:00.123Z",
+            "2024-01-31T15:00:00.123456+00:00",
+            "2024-01-31T15:00:01+00:00",
+            "2024-01-31T15:00:02Z",
+        ];
+        let draft = |seq: i64| {
+            fields([
+                ("seq", Value::from(seq)),
+                ("company_code", "7203".into()),
+                ("company_name", "Toyota Motor".into()),
+                ("disclosure_type", "earnings".into()),
+                ("title", "A title".into()),
+                ("disclosed_at", instant("2024-01-31T15:00:00Z")),
+                ("downloaded_at", instant("2024-01-31T15:00:00.5Z")),
+            ])
+        };
+        for (form, seq) in forms.iter().zip(1..) {
+            let made = shelf.create(draft(seq)).await.unwrap();
+            assert_eq!(made.fields["downloaded_at"], instant("2024-01-31T15:00:00.5Z"), "it is kept whole");
+            let tables = store.list_tables().await.unwrap();
+            let table = tables.into_iter().rfind(|table| table.as_str().contains("disclosures")).unwrap();
+            let request = GetItem {
+                table: table.clone(),
+                key: made.kept().key().clone(),
+                projection: None,
+                consistent: true,
+                capacity: ReturnCapacity::None,
+            };
+            let mut item = store.get_item(request).await.unwrap().unwrap();
+            item.insert("disclosed_at", *form);
+            store.put_item(PutItem { table, item, options: WriteOptions::default() }).await.unwrap();
+        }
+        let by_company = || shelf.index("by_company", ["7203"]).strict();
+        let at = |text: &str| instant(text);
+        let count = async |query: Query<Entry>| query.all().await.unwrap().len();
+        assert_eq!(count(by_company()).await, 7);
+        assert_eq!(count(by_company().at(at("2024-01-31T15:00:00Z"))).await, 2);
+        assert_eq!(count(by_company().at(at("2024-01-31T15:00:00.123Z"))).await, 1);
+        assert_eq!(count(by_company().from(at("2024-01-31T15:00:00Z"))).await, 6);
+        assert_eq!(count(by_company().until(at("2024-01-31T15:00:00Z"))).await, 3);
+        assert_eq!(count(by_company().from(at("2024-01-31T15:00:00.1Z"))).await, 4);
+        let second = by_company().between(at("2024-01-31T15:00:00Z"), at("2024-01-31T15:00:01Z"));
+        assert_eq!(count(second.clone()).await, 5);
+        assert_eq!(second.clone().count().await.unwrap(), 5);
+        let page = second.limit(3).page().await.unwrap();
+        assert_eq!(page.items.len(), 3);
+    });
+}
+
+#[test]
+fn an_instant_is_not_cut_silently() {
+    stores::run(async {
+        let store = Store::memory().await;
+        let shelf = disclosures(&store, 1).await;
+        let mut draft: Fields = shelf.index("by_company", ["7203"]).all().await.unwrap().remove(0).fields;
+        draft.retain(|name, _| {
+            [
+                "seq",
+                "company_code",
+                "company_name",
+                "disclosure_type",
+                "title",
+                "disclosed_at",
+                "downloaded_at",
+            ]
+            .contains(&name.as_str())
+        });
+        draft.insert("disclosed_at".to_owned(), instant("2024-01-31T15:00:00.123Z"));
+        let error = shelf.put(draft).await.unwrap_err().to_string();
+        assert!(
+            error.contains("Disclosure.disclosed_at: must be no finer than instant tells apart, and it is 2024-01-31T15:00:00.123Z"),
+            "{error}"
+        );
+    });
 }

@@ -13,10 +13,10 @@ use larder_model::{AttributeValue, KeyType};
 use crate::ast::BinaryOp;
 use crate::equation::{Expr, Function};
 use crate::schema::{
-    Entity, Field, Fields, Index, KeyAttribute, KeySource, Projection, Role, Schema, Table, Type,
+    Entity, Field, Fields, Index, KeyAttribute, KeySource, Precision, Projection, Role, Schema, Table, Type,
 };
 use crate::template::{BuildError, Format, Hole, Part, Template};
-use crate::value::Value;
+use crate::value::{Value, instant_text};
 
 /// One way to ask for items of an entity.
 #[derive(Clone, Debug, PartialEq)]
@@ -359,6 +359,18 @@ impl SortKey {
             None => schema.encode(&self.kind, value),
             Some(hole) => Some(AttributeValue::S(format!("{}{}", self.prefix, hole.write(value)?))),
         }
+    }
+
+    /// The texts between which all forms of a moment lie, where the key is one: other programs write it with and without
+    /// a fraction. Which of them are meant the moment itself decides.
+    pub fn forms(&self, value: &Value) -> Option<(AttributeValue, AttributeValue)> {
+        let moment = value.as_instant().filter(|_| self.hole.is_none())?;
+        if !matches!(self.kind, Type::Instant(_)) {
+            return None;
+        }
+        let last = instant_text(moment, Precision::Seconds);
+        let first = last.trim_end_matches('Z').to_owned();
+        Some((AttributeValue::S(first), AttributeValue::S(last)))
     }
 
     /// What the stored keys begin with whose values begin with a text. `None` when the key is no text.

@@ -307,14 +307,8 @@ impl Entity {
 }
 
 /// A moment is kept at the precision it is stored with, so what is written is what is read.
-fn settled(value: Value, kind: &Type) -> Value {
-    use crate::schema::Precision;
-    let step = match kind {
-        Type::Instant(Precision::Seconds) | Type::Epoch => 1_000_000_000,
-        Type::Instant(Precision::Millis) => 1_000_000,
-        Type::Instant(Precision::Micros) => 1_000,
-        _ => return value,
-    };
+pub fn settled(value: Value, kind: &Type) -> Value {
+    let Some(step) = kind.step_nanos() else { return value };
     match &value {
         Value::Instant(instant) => {
             let nanos = instant.as_nanosecond().div_euclid(step) * step;

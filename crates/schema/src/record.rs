@@ -241,8 +241,19 @@ impl Schema {
     /// Everything that is wrong with a record: what is missing, of another type, or breaks a check.
     pub fn violations(&self, entity: &Entity, fields: &Fields) -> Vec<Violation> {
         let mut found = Vec::new();
+        let table = self.entity(&entity.name).map(|(table, _)| table);
+        let is_sorted =
+            |entity: &Entity, field: &Field| table.is_some_and(|table| is_ordered(table, entity, field));
         for field in entity.fields.iter().filter(|field| field.is_given()) {
-            self.check_field(field, fields.get(&field.name), Place::of(entity, &field.name), &mut found);
+            let place = || Place::of(entity, &field.name);
+            self.check_field(field, fields.get(&field.name), place(), &mut found);
+            if let (Some(Value::Instant(at)), Some(step)) = (fields.get(&field.name), field.kind.step_nanos())
+                && at.as_nanosecond() % step != 0
+                && (field.kind == Type::Epoch || is_sorted(entity, field))
+            {
+                let rule = format!("must be no finer than {} tells apart", field.kind);
+                found.push(place().violation(Fault::Check, rule, at.to_string()));
+            }
         }
         for name in fields.keys().filter(|name| entity.field(name).is_none()) {
             found.push(unknown(&Place::of(entity, name)));
@@ -254,11 +265,9 @@ impl Schema {
         match value {
             // The first free number is taken when none is given.
             None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
-            None => found.push(place.violation(
-                Fault::Missing,
-                "is required".to_owned(),
-                "missing".to_owned(),
-            )),
+            None => {
+                found.push(place.violation(Fault::Missing, "is required".to_owned(), "missing".to_owned()))
+            }
             Some(value) => {
                 let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..place };
                 self.check_value(&field.kind, &field.checks, value, &place, found);
@@ -279,7 +288,13 @@ impl Schema {
             found.push(place.violation(fault, rule, value));
         };
         if !is_of(kind, value) {
-            return broken(Fault::Type, format!("must be of type {kind}"));
+            let example = match kind {
+                Type::Date => " such as 2026-01-15",
+                Type::Datetime => " such as 2026-01-15T10:00:00",
+                Type::Instant(_) | Type::Epoch => " such as 2026-01-15T10:00:00Z",
+                _ => "",
+            };
+            return broken(Fault::Type, format!("must be of type {kind}{example}"));
         }
         for rule in broken_checks(checks, value) {
             broken(Fault::Check, rule);
@@ -314,6 +329,21 @@ fn unknown(place: &Place) -> Violation {
 /// Whether keys, equations, states or the TTL are made from a field.
 fn rests_on(table: &Table, entity: &Entity, field: &Field) -> bool {
     let name = field.name.as_str();
+    let in_expression = |expression: &Expr| expression.fields().contains(&name);
+    let in_lifecycle = entity.lifecycles.iter().any(|lifecycle| {
+        let mut set = lifecycle.transitions.iter().flat_map(|transition| &transition.set);
+        lifecycle.ready.iter().any(in_expression)
+            || set.any(|(set, value)| set == name || value.iter().any(in_expression))
+    });
+    is_ordered(table, entity, field)
+        || in_lifecycle
+        || matches!(&entity.ttl, Some(Ttl::Value(expression)) if in_expression(expression))
+        || entity.fields.iter().any(|other| matches!(&other.checks.valid, Some((_, from)) if from == name))
+}
+
+/// Whether the text of a field is in a key, an index, a state or an equation, where it must sort as its values do.
+fn is_ordered(table: &Table, entity: &Entity, field: &Field) -> bool {
+    let name = field.name.as_str();
     let in_template = |template: &Template| template.holes().any(|hole| hole.field == name);
     let in_expression = |expression: &Expr| expression.fields().contains(&name);
     let in_key = std::iter::once(&entity.partition).chain(&entity.sort).any(|source| match source {
@@ -321,18 +351,12 @@ fn rests_on(table: &Table, entity: &Entity, field: &Field) -> bool {
         KeySource::Template(template) => in_template(template),
     });
     let indexes = table.indexes.iter().flat_map(|index| index.partition.iter().chain(&index.sort));
-    let in_lifecycle = entity.lifecycles.iter().any(|lifecycle| {
-        let set = lifecycle.transitions.iter().flat_map(|transition| &transition.set);
-        lifecycle.states.iter().any(|state| in_template(&state.template))
-            || lifecycle.ready.iter().any(in_expression)
-            || set.into_iter().any(|(set, value)| set == name || value.iter().any(in_expression))
-    });
+    let mut states = entity.lifecycles.iter().flat_map(|lifecycle| &lifecycle.states);
+    let mut equations = entity.fields.iter().filter_map(|field| field.equation.as_ref());
     in_key
-        || in_lifecycle
+        || states.any(|state| in_template(&state.template))
         || indexes.into_iter().any(|key| key.attribute == field.attribute)
-        || entity.fields.iter().filter_map(|field| field.equation.as_ref()).any(in_expression)
-        || matches!(&entity.ttl, Some(Ttl::Value(expression)) if in_expression(expression))
-        || entity.fields.iter().any(|other| matches!(&other.checks.valid, Some((_, from)) if from == name))
+        || equations.any(in_expression)
 }
 
 /// Whether a value has the form of a type, its members aside.

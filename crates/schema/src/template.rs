@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::schema::{Checks, Fields, Precision, Type};
 use crate::shape::{CharSet, Pattern, Shape};
-use crate::value::{Value, instant_text, number_to_f64};
+use crate::value::{Value, civil_date, instant_text, number_to_f64};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -659,7 +659,7 @@ fn plain_value(text: &str, kind: &Type) -> Option<Value> {
         Type::Int | Type::Sequence => Value::Number(text.parse::<i64>().ok()?.into()),
         Type::Duration => Value::Duration(SignedDuration::from_secs(text.parse().ok()?)),
         Type::Bool => Value::Bool(text.parse().ok()?),
-        Type::Date => Value::Date(text.parse().ok()?),
+        Type::Date => Value::Date(civil_date(text)?),
         Type::Datetime => Value::Datetime(text.parse().ok()?),
         Type::Choice(choices) if !choices.iter().any(|choice| choice == text) => return None,
         _ => Value::Text(text.to_owned()),

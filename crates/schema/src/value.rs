@@ -1,8 +1,10 @@
 //! Values as the schema language sees them, and their form in a store.
 //!
-//! An `instant` is kept as ISO 8601 text in UTC with one precision, so text order is time order; an `epoch` is
-//! Unix seconds; a `duration` is seconds; a `datetime` has no zone. A float is kept as the shortest number
-//! that reads back the same.
+//! An `instant` is kept as ISO 8601 text in UTC with one precision, so text order is time order; a moment that is finer
+//! is kept whole, and refused where order matters. What other programs write is read in every form of UTC: with or
+//! without a fraction, ended by `Z` or `+00:00`. Any other offset would sort elsewhere, and is no instant. An `epoch`
+//! is Unix seconds; a `duration` is seconds; a `datetime` has no zone, and a text with one is none. A float is kept as
+//! the shortest number that reads back the same.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -98,7 +100,7 @@ impl Value {
         Some(match (kind, self) {
             (Type::Json, Self::Raw(value)) => value.clone(),
             (Type::Instant(precision), value) => {
-                AttributeValue::S(instant_text(value.as_instant()?, *precision))
+                AttributeValue::S(instant_exact(value.as_instant()?, *precision))
             }
             (Type::Epoch, Self::Number(number)) => AttributeValue::N(*number),
             (Type::Epoch, value) => AttributeValue::from(value.as_instant()?.as_second()),
@@ -126,12 +128,12 @@ impl Value {
     pub fn from_attribute(kind: &Type, stored: &AttributeValue) -> Option<Self> {
         Some(match (kind, stored) {
             (Type::Json | Type::Named(_), value) => Self::Raw(value.clone()),
-            (Type::Instant(_), AttributeValue::S(text)) => Self::Instant(text.parse().ok()?),
+            (Type::Instant(_), AttributeValue::S(text)) => Self::Instant(utc(text)?),
             (Type::Epoch, AttributeValue::N(number)) => {
                 Self::Instant(Timestamp::from_second(number.to_i64()?).ok()?)
             }
-            (Type::Date, AttributeValue::S(text)) => Self::Date(text.parse().ok()?),
-            (Type::Datetime, AttributeValue::S(text)) => Self::Datetime(text.parse().ok()?),
+            (Type::Date, AttributeValue::S(text)) => Self::Date(civil_date(text)?),
+            (Type::Datetime, AttributeValue::S(text)) => Self::Datetime(civil_datetime(text)?),
             (Type::Duration, AttributeValue::N(number)) => {
                 Self::Duration(SignedDuration::try_from_secs_f64(number_to_f64(number)).ok()?)
             }
@@ -155,7 +157,7 @@ impl Value {
     }
 }
 
-/// ISO 8601 in UTC, always of the same length, so that text order is time order.
+/// ISO 8601 in UTC, always of the same length, so that text order is time order. What is finer is cut.
 pub fn instant_text(instant: Timestamp, precision: Precision) -> String {
     let pattern = match precision {
         Precision::Seconds => "%Y-%m-%dT%H:%M:%SZ",
@@ -163,6 +165,63 @@ pub fn instant_text(instant: Timestamp, precision: Precision) -> String {
         Precision::Micros => "%Y-%m-%dT%H:%M:%S.%6fZ",
     };
     instant.to_zoned(TimeZone::UTC).strftime(pattern).to_string()
+}
+
+/// The same, with as many more digits as the moment has.
+pub fn instant_exact(instant: Timestamp, precision: Precision) -> String {
+    let finer = [Precision::Millis, Precision::Micros];
+    let holds = |precision: &Precision| instant.as_nanosecond() % precision.nanos() == 0;
+    match std::iter::once(precision).chain(finer).find(holds) {
+        Some(precision) => instant_text(instant, precision),
+        None => instant.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S.%9fZ").to_string(),
+    }
+}
+
+impl Type {
+    /// The step between two moments that a type tells apart, in nanoseconds.
+    pub(crate) fn step_nanos(&self) -> Option<i128> {
+        match self {
+            Self::Instant(precision) => Some(precision.nanos()),
+            Self::Epoch => Some(Precision::Seconds.nanos()),
+            _ => None,
+        }
+    }
+}
+
+impl Precision {
+    fn nanos(self) -> i128 {
+        match self {
+            Self::Seconds => 1_000_000_000,
+            Self::Millis => 1_000_000,
+            Self::Micros => 1_000,
+        }
+    }
+}
+
+/// A moment as a store has it: in UTC, begun as text order needs it.
+fn utc(text: &str) -> Option<Timestamp> {
+    let (whole, rest) = text.split_at_checked("2026-01-15T10:00:00".len())?;
+    let fraction = rest.strip_suffix('Z').or_else(|| rest.strip_suffix("+00:00"))?;
+    let digits = fraction.strip_prefix('.').unwrap_or("0");
+    let is_formed = whole.as_bytes().get(10) == Some(&b'T')
+        && whole.bytes().skip(11).all(|byte| byte.is_ascii_digit() || byte == b':')
+        && (fraction.is_empty() || fraction.starts_with('.'))
+        && !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_formed)
+}
+
+/// A date alone.
+pub fn civil_date(text: &str) -> Option<Date> {
+    // What has a time behind it would lose it.
+    text.parse().ok().filter(|_| text.len() == "2026-01-15".len())
+}
+
+/// A date and time without a zone.
+pub fn civil_datetime(text: &str) -> Option<DateTime> {
+    let time = text.get("2026-01-15".len()..)?;
+    // An offset would be dropped, and with it what the time means.
+    text.parse().ok().filter(|_| !time.contains(['+', '-', 'Z', 'z', '[']))
 }
 
 pub(crate) fn number_to_f64(number: &Number) -> f64 {

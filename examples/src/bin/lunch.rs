@@ -56,7 +56,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     for restaurant in &restaurants {
         println!("\n{restaurant}, newest first");
         for menu in lunch.menus().history(restaurant).newest_first().limit(10).all().await? {
-            let names: Vec<&str> = menu.lunches.iter().map(|lunch| lunch.get().map_or("?", |lunch| &*lunch.name)).collect();
+            let names: Vec<&str> =
+                menu.lunches.iter().map(|lunch| lunch.get().map_or("?", |lunch| &*lunch.name)).collect();
             println!("  week {:>2}  {} lunches: {}", menu.week, menu.lunch_count, names.join(", "));
             for issue in menu.validation_errors.iter().flatten() {
                 println!("           {}: {}", issue.field, issue.message);

@@ -12,7 +12,7 @@ use larder::Value;
 use larder_model::Number;
 use larder_schema::jiff::{SignedDuration, Timestamp};
 use larder_schema::schema::Precision;
-use larder_schema::{Field, Schema, Type, instant_text};
+use larder_schema::{Field, Schema, Type, civil_date, civil_datetime, instant_exact};
 use serde_json::{Map, Value as Json, json};
 
 /// Longer ones are cut in messages.
@@ -44,13 +44,11 @@ impl<'a> Reader<'a> {
     /// A value written as text. `path` is what a message calls it.
     pub(super) fn text(self, kind: &Type, path: &str, text: &str) -> Result<Value, String> {
         let json = match kind {
-            Type::Bool | Type::Json | Type::List(_) | Type::Named(_) => {
-                match serde_json::from_str(text) {
-                    Ok(json) => json,
-                    Err(_) if self.as_it_came && *kind != Type::Json => Json::String(text.to_owned()),
-                    Err(_) => return Err(self.wrong(kind, path, text)),
-                }
-            }
+            Type::Bool | Type::Json | Type::List(_) | Type::Named(_) => match serde_json::from_str(text) {
+                Ok(json) => json,
+                Err(_) if self.as_it_came && *kind != Type::Json => Json::String(text.to_owned()),
+                Err(_) => return Err(self.wrong(kind, path, text)),
+            },
             _ => Json::String(text.to_owned()),
         };
         self.json(kind, path, &json)
@@ -119,8 +117,8 @@ fn plain(kind: &Type, json: &Json) -> Option<Value> {
         Type::Float => Value::Float(float(json)?),
         Type::Bool => Value::Bool(json.as_bool()?),
         Type::Bytes => Value::Bytes(STANDARD.decode(text?).ok()?),
-        Type::Date => Value::Date(text?.parse().ok()?),
-        Type::Datetime => Value::Datetime(text?.parse().ok()?),
+        Type::Date => Value::Date(civil_date(text?)?),
+        Type::Datetime => Value::Datetime(civil_datetime(text?)?),
         Type::Instant(_) => Value::Instant(text?.parse().ok()?),
         Type::Epoch => Value::Instant(match number(json) {
             Some(seconds) => Timestamp::from_second(seconds.to_i64()?).ok()?,
@@ -184,13 +182,13 @@ pub(super) fn to_json(schema: &Schema, kind: &Type, value: &Value) -> Json {
             };
             Json::Object(map.iter().map(member).collect())
         }
-        (Type::Instant(precision), Value::Instant(moment)) => instant_text(*moment, *precision).into(),
+        (Type::Instant(precision), Value::Instant(moment)) => instant_exact(*moment, *precision).into(),
         (_, Value::Text(text)) => text.as_str().into(),
         (_, Value::Number(number)) => number_json(number),
         (_, Value::Float(float)) => json!(float),
         (_, Value::Bool(value)) => (*value).into(),
         (_, Value::Bytes(bytes)) => STANDARD.encode(bytes).into(),
-        (_, Value::Instant(moment)) => instant_text(*moment, Precision::Seconds).into(),
+        (_, Value::Instant(moment)) => instant_exact(*moment, Precision::Seconds).into(),
         (_, Value::Zoned(moment)) => moment.to_string().into(),
         (_, Value::Date(date)) => date.to_string().into(),
         (_, Value::Datetime(datetime)) => datetime.to_string().into(),

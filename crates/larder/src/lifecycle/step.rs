@@ -9,7 +9,7 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{State, Transition};
-use larder_schema::{Expr, Fields, Scope, Violation};
+use larder_schema::{Expr, Fields, Scope, Violation, settled};
 
 use super::Track;
 use crate::entity::{and, or};
@@ -145,7 +145,10 @@ impl Track {
         for (name, expression) in &transition.set {
             let value = match expression {
                 None => params.get(name).cloned(),
-                Some(expression) => expression.evaluate(Scope { fields: &fields, now }),
+                Some(expression) => {
+                    let value = expression.evaluate(Scope { fields: &fields, now });
+                    value.zip(entity.field(name)).map(|(value, field)| settled(value, &field.kind))
+                }
             };
             match value {
                 Some(value) => drop(changes.set.insert(name.clone(), value)),

@@ -396,9 +396,7 @@ impl Core {
     fn violations_of<'a>(&self, fields: &Fields, names: impl Iterator<Item = &'a String>) -> Vec<Violation> {
         let names: BTreeSet<&String> = names.collect();
         let mut violations = self.schema.violations(self.entity(), fields);
-        violations.retain(|violation| {
-            names.iter().any(|name| *name == violation.field())
-        });
+        violations.retain(|violation| names.iter().any(|name| *name == violation.field()));
         violations
     }
 

@@ -356,7 +356,8 @@ $take        })
         if blank {
             derives.push("Default");
         }
-        if extra.is_none() && members.iter().all(|member| !member.is_loose && has_total_order(&member.field.kind))
+        if extra.is_none()
+            && members.iter().all(|member| !member.is_loose && has_total_order(&member.field.kind))
         {
             derives.extend(["Eq", "PartialOrd", "Ord", "Hash"]);
         }
@@ -403,8 +404,7 @@ $shown            .finish()
     fn member(&self, owner: &str, field: &'a Field, name: &'a str, presence: Presence) -> Member<'a> {
         let kind = |kind: &Type| self.kind(owner, &field.name, kind);
         let entity = self.schema.entity(owner);
-        let is_loose =
-            entity.is_some_and(|(table, entity)| self.schema.keeps_faults(table, entity, field));
+        let is_loose = entity.is_some_and(|(table, entity)| self.schema.keeps_faults(table, entity, field));
         let kind = match &field.kind {
             Type::List(inner) if is_loose => {
                 format!("::std::vec::Vec<::larder::Loose<{}>>", kind(&inner.kind))

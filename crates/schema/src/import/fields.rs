@@ -11,7 +11,7 @@ use larder_model::{AttributeValue, Item, Number};
 use super::names::{self, Taken};
 use super::write::{Definition, Line};
 use crate::schema::{ListOf, Naming, Precision, Type};
-use crate::value::{Value, float_number, number_to_f64};
+use crate::value::{Value, float_number, instant_text, number_to_f64};
 
 /// Values from which choices are guessed.
 const CHOICE_VALUES_MIN: usize = 50;
@@ -218,6 +218,10 @@ fn has_form(kind: &Type, text: &str) -> bool {
     match kind {
         // A text in lower case with one more bit of form than this is what the check of the type is for.
         Type::Uuid { .. } | Type::Url => crate::record::is_of(kind, &Value::from(text)),
+        Type::Instant(precision) => {
+            let value = Value::from_attribute(kind, &AttributeValue::S(text.to_owned()));
+            value.and_then(|value| value.as_instant()).is_some_and(|at| instant_text(at, *precision) == text)
+        }
         _ => {
             let stored = AttributeValue::S(text.to_owned());
             let value = Value::from_attribute(kind, &stored);

@@ -169,7 +169,7 @@ pub const SETTINGS: &[SettingRule] = &[
         Place::Entity,
         "checks",
         "strict | record FIELD",
-        "a record that breaks a check is refused, or kept with what it breaks",
+        "a record that breaks a check is refused, or kept as it came, with all that it breaks in FIELD",
     ),
     rule(
         Place::Lifecycle,

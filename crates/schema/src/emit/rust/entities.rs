@@ -440,7 +440,8 @@ fn setters_of(member: &Member<'_>) -> String {
     let mut out = setter(&about, &member.identifier, &accepted, &format!("set({label}, {value})"));
     if member.field.is_stored() && matches!(member.field.kind, Type::Int | Type::Decimal) {
         let about = [format!("Adds to `{}`, atomically.", member.name)];
-        let plain_kind = kind.strip_prefix("::larder::Loose<").map_or(&**kind, |kind| kind.trim_end_matches('>'));
+        let plain_kind =
+            kind.strip_prefix("::larder::Loose<").map_or(&**kind, |kind| kind.trim_end_matches('>'));
         let number = format!(", number: {plain_kind}");
         out.push_str(&setter(&about, &format!("add_{plain}"), &number, &format!("add({label}, number)")));
     }
