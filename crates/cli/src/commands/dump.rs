@@ -1,7 +1,8 @@
 //! `larder dump`: items of whole systems, or of some entities, as lines of text.
 //!
 //! The lines are those of [`lines`], and [`super::load`] takes them back. What has expired, breaks its checks or is of
-//! no entity is dumped too; secrets are, too, so a file is readable by its owner alone. Each table is read once.
+//! no entity is dumped too. Secrets are in a file, which is readable by its owner alone; what is printed has them only
+//! with `--show-secrets`. Each table is read once.
 //!
 //! What is damaged ends it, unless `--skip-damaged` leaves that out and lists it.
 //!
@@ -32,8 +33,8 @@ use crate::{project, terminal};
 
 /// Write out all items of systems or entities, as lines that `larder load` takes back
 ///
-/// A line is an item in DynamoDB's JSON. Nothing is left out: what has expired, is of no entity or is secret is there
-/// too. On DynamoDB it costs a read of each table. With --format dynamodb whole tables are written to a folder as
+/// A line is an item in DynamoDB's JSON. Nothing is left out: what has expired or is of no entity is there too, and in a
+/// file so are secrets; they are printed only with --show-secrets. On DynamoDB it costs a read of each table. With --format dynamodb whole tables are written to a folder as
 /// DynamoDB exports them to S3: AWS can import them, and `larder load` too.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
@@ -57,6 +58,9 @@ pub(crate) struct Dump {
     /// Leave out what is damaged, and tell what that is; exit code 1 then
     #[arg(long)]
     skip_damaged: bool,
+    /// Print secrets too; a file always has them
+    #[arg(long)]
+    show_secrets: bool,
     /// Print what was exported as JSON
     #[arg(long)]
     json: bool,
@@ -184,7 +188,8 @@ impl Dump {
         let advised = |error| told(&self.place.store, &error);
         let store = Store::open(&self.place.store).await.map_err(|error| advised(error.into()))?;
         let mut systems = Systems::on(around.on(store));
-        let mut written = 0;
+        let hides = self.out == Path::new(project::STDIN) && !self.show_secrets;
+        let (mut written, mut hidden) = (0, 0);
         for chosen in all {
             let system = systems.with(&chosen.schema).await.map_err(advised)?;
             for table in &chosen.schema.tables {
@@ -195,7 +200,13 @@ impl Dump {
                 let mut items = pin!(system.dump(&table.name));
                 while let Some(stored) = items.try_next().await.map_err(advised)? {
                     if chosen.has(stored.entity.as_deref()) {
-                        let line = lines::write(&chosen.schema, &stored);
+                        let secrets = if hides {
+                            lines::secrets(table, &chosen.schema, &stored.item)
+                        } else {
+                            Vec::new()
+                        };
+                        hidden += secrets.len();
+                        let line = lines::write(&chosen.schema, &stored, &secrets);
                         if out.line(&line).is_err() {
                             // Told when it is finished.
                             return Ok(written);
@@ -207,6 +218,12 @@ impl Dump {
             }
         }
         bar.finish_and_clear();
+        if hidden > 0 {
+            let secrets = terminal::count(hidden, "secret");
+            eprintln!(
+                "{secrets} not shown, so `larder load` does not take this: add --show-secrets or --out FILE"
+            );
+        }
         Ok(written)
     }
 }

@@ -300,7 +300,7 @@ impl Run {
     /// Says what was done and what comes next; writes down what was left behind.
     fn tell(&self, outcome: &Outcome, schema: &Schema, words: &str) -> Result<ExitCode, String> {
         if let Some(path) = self.skip_invalid.as_ref().filter(|_| !outcome.unconverted.is_empty()) {
-            let kept = outcome.unconverted.iter().map(|one| lines::write(schema, &one.stored) + "\n");
+            let kept = outcome.unconverted.iter().map(|one| lines::write(schema, &one.stored, &[]) + "\n");
             keep(path, &kept.collect::<String>())
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }

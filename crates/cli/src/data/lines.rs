@@ -10,15 +10,37 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use larder::{Schema, Stored};
 use larder_model::{AttributeType, AttributeValue, Item, Number};
+use larder_schema::Table;
 use serde_json::{Map, Value as Json, json};
 
 /// Of lists and maps in each other, as DynamoDB has it.
 const DEPTH_MAX: usize = larder_model::limits::NESTING_DEPTH_MAX;
 
-/// A line without its end.
-pub(crate) fn write(schema: &Schema, stored: &Stored) -> String {
+/// The attributes of an item that hold a secret, or something made from one, whichever entity it is of. What is split or
+/// compressed holds all of a record.
+pub(crate) fn secrets<'a>(table: &Table, schema: &Schema, item: &'a Item) -> Vec<&'a str> {
+    let fields =
+        table.entities.iter().flat_map(|entity| entity.fields.iter().map(move |field| (entity, field)));
+    let secret: BTreeSet<&str> = fields
+        .filter(|(entity, field)| field.is_stored() && schema.tells_secret(entity, field))
+        .map(|(_, field)| field.attribute.as_str())
+        .collect();
+    let is_whole = |value: &AttributeValue| matches!(value, AttributeValue::B(_));
+    let hides = |(name, value): &(&'a String, &AttributeValue)| {
+        secret.contains(name.as_str())
+            || (!secret.is_empty() && name.starts_with("larder_") && is_whole(value))
+    };
+    item.iter().filter(hides).map(|(name, _)| name.as_str()).collect()
+}
+
+/// A line without its end. Of the attributes that are hidden it says that they are there.
+pub(crate) fn write(schema: &Schema, stored: &Stored, hidden: &[&str]) -> String {
     let system = &schema.system;
-    let item = item_json(&stored.item);
+    let members = stored.item.iter().map(|(name, value)| {
+        let shown = if hidden.contains(&name.as_str()) { super::hidden() } else { value_json(value) };
+        (name.clone(), shown)
+    });
+    let item = Json::Object(members.collect());
     match &stored.entity {
         Some(entity) => json!({ "entity": format!("{system}.{entity}"), "item": item }),
         None => json!({ "table": format!("{system}.{}", stored.table), "item": item }),
@@ -106,6 +128,9 @@ fn read_value(json: &Json, depth: usize) -> Result<AttributeValue, String> {
     if depth > DEPTH_MAX {
         return Err(format!("lists and maps are in each other more than {DEPTH_MAX} deep"));
     }
+    if *json == super::hidden() {
+        return Err("a secret that was not shown: dump it with --show-secrets or --out FILE".to_owned());
+    }
     let mut members = json.as_object().into_iter().flatten();
     let (Some((kind, content)), None) = (members.next(), members.next()) else {
         return Err(r#"a value has one type, as in {"S": "text"}"#.to_owned());
@@ -175,7 +200,7 @@ mod tests {
         .collect();
         for entity in [Some("E".to_owned()), None] {
             let stored = Stored { table: "t".to_owned(), entity, item: item.clone() };
-            let line = write(&schema(), &stored);
+            let line = write(&schema(), &stored, &[]);
             assert!(!line.contains('\n'));
             let read = Line::read(&serde_json::from_str(&line).unwrap()).unwrap();
             assert_eq!(read.system, "test");
