@@ -337,6 +337,7 @@ impl Kind {
     fn is_told(&self, name: &str) -> bool {
         self.entity().lifecycle(name).is_some()
             || self.table().ttl.as_ref().is_some_and(|ttl| ttl.name == name)
+            || name == show::FRESH_UNTIL
     }
 
     /// Whether a number of the key is left to be taken by `create`.

@@ -262,12 +262,15 @@ impl Core {
         item.contains(ABSENT) || self.expires(item).is_some_and(|ends| ends.seconds() < now.seconds())
     }
 
+    /// The end of its life. An item that may be given stale is kept longer.
     pub(crate) fn expires(&self, item: &Item) -> Option<UnixTime> {
-        let attribute = &self.table().ttl.as_ref()?.attribute;
-        // An item that may be given stale outlives its time.
-        let ends = item.get(FRESH_UNTIL).or_else(|| item.get(attribute))?;
-        let seconds = ends.as_number()?.to_i64()?;
-        Some(UnixTime::from_seconds(seconds))
+        self.table().ttl.as_ref()?;
+        item.get(FRESH_UNTIL).map_or_else(|| self.removed(item), seconds)
+    }
+
+    /// When the store removes it.
+    pub(crate) fn removed(&self, item: &Item) -> Option<UnixTime> {
+        seconds(item.get(&self.table().ttl.as_ref()?.attribute)?)
     }
 
     /// The condition that there is an item, and that it has not expired.
@@ -344,7 +347,9 @@ impl Core {
         for &at in &entity.order {
             let field = &entity.fields[at];
             let Some(equation) = field.equation.as_ref().filter(|_| is_needed(field)) else { continue };
-            let is_known = |name: &str| fields.contains_key(name) || entity.field(name).is_some_and(|field| field.is_stored());
+            let is_known = |name: &str| {
+                fields.contains_key(name) || entity.field(name).is_some_and(|field| field.is_stored())
+            };
             let lasts = !field.on_create && !mentions_now(equation);
             if !fields.contains_key(&field.name) && lasts && equation.fields().into_iter().all(is_known) {
                 entity.compute_some(fields, self.now(), &[at]);
@@ -393,6 +398,10 @@ impl Core {
     pub(crate) fn version(&self, item: &Item) -> Option<i64> {
         item.get(VERSION)?.as_number().and_then(Number::to_i64)
     }
+}
+
+fn seconds(value: &AttributeValue) -> Option<UnixTime> {
+    value.as_number()?.to_i64().map(UnixTime::from_seconds)
 }
 
 pub(crate) fn timestamp(time: UnixTime) -> Timestamp {

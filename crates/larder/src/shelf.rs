@@ -232,6 +232,7 @@ pub struct Kept {
     pub(crate) key: Item,
     pub(crate) version: Option<i64>,
     pub(crate) expires: Option<UnixTime>,
+    removed: Option<UnixTime>,
     /// Of each lifecycle, where the item has one.
     states: Vec<Option<StateFound>>,
 }
@@ -250,6 +251,7 @@ impl Kept {
             key: core.key_of(item),
             version: core.version(item),
             expires: core.expires(item),
+            removed: core.removed(item),
             states: core.entity().lifecycles.iter().map(|lifecycle| state_found(lifecycle, item)).collect(),
             core: Arc::clone(core),
         }
@@ -258,6 +260,12 @@ impl Kept {
     /// When the item ends.
     pub fn expires(&self) -> Option<UnixTime> {
         self.expires
+    }
+
+    /// When the store removes it: its TTL. It is later than its end where the schema lets it be given past that (`stale`,
+    /// `grace`).
+    pub fn removed(&self) -> Option<UnixTime> {
+        self.removed
     }
 
     /// The version, where the schema says `versions on`.

@@ -23,6 +23,9 @@ pub(crate) fn hidden() -> Json {
     json!({"secret": "not shown"})
 }
 
+/// The end of an item's life, where the store keeps it longer; as it is called there.
+pub(super) const FRESH_UNTIL: &str = "larder_fresh_until";
+
 /// What a record holds, in the order of the schema.
 fn members(kind: &Kind, entry: &Entry, secrets: bool) -> Vec<(String, Json)> {
     let entity = kind.entity();
@@ -41,10 +44,13 @@ fn members(kind: &Kind, entry: &Entry, secrets: bool) -> Vec<(String, Json)> {
         let state = kept.state(&lifecycle.name).or_else(|| kept.unknown_state(&lifecycle.name));
         found.extend(state.map(|state| (lifecycle.name.clone(), state.into())));
     }
-    if let (Some(ttl), Some(ends)) = (&kind.table().ttl, entry.kept().expires())
+    if let (Some(ttl), Some(removed)) = (&kind.table().ttl, entry.kept().removed())
         && entity.field(&ttl.name).is_none()
     {
-        found.push((ttl.name.clone(), moment(ends).into()));
+        found.push((ttl.name.clone(), moment(removed).into()));
+    }
+    if let Some(ends) = entry.kept().expires().filter(|ends| entry.kept().removed() != Some(*ends)) {
+        found.push((FRESH_UNTIL.to_owned(), moment(ends).into()));
     }
     found
 }
@@ -94,9 +100,12 @@ pub(crate) fn records(kind: &Kind, entries: &[Entry], json: bool, secrets: bool)
     let told = entity.lifecycles.iter().map(|lifecycle| &lifecycle.name);
     let told = told.chain(kind.table().ttl.iter().map(|ttl| &ttl.name));
     let told = told.filter(|name| entity.field(name).is_none());
-    let names = entity.fields.iter().map(|field| &field.name).chain(told);
-    let names: Vec<String> =
-        names.filter(|name| all.iter().flatten().any(|(known, _)| known == *name)).cloned().collect();
+    let names = entity.fields.iter().map(|field| field.name.as_str()).chain(told.map(String::as_str));
+    let names: Vec<String> = names
+        .chain([FRESH_UNTIL])
+        .filter(|name| all.iter().flatten().any(|(known, _)| known == name))
+        .map(str::to_owned)
+        .collect();
     let rows = all.iter().map(|members| {
         let value = |name: &String| members.iter().find(|(known, _)| known == name);
         names.iter().map(|name| value(name).map_or_else(String::new, |(_, value)| cell(value))).collect()

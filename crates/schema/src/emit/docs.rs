@@ -263,6 +263,11 @@ fn entity(out: &mut String, schema: &Schema, table: &Table, entity: &Entity) {
             Ttl::Param(name) => format!("`{name}` after the write"),
             Ttl::Value(moment) => format!("`{}`", moment.source()),
         };
+        let policy = &entity.policy;
+        let lives = match policy.stale_millis.max(policy.grace_millis) {
+            None => lives,
+            Some(extra) => format!("{lives}, and {} that it may be given past its time", spelled(extra)),
+        };
         own.push(vec![
             format!("`{}`", ttl.attribute),
             "N".into(),
@@ -279,6 +284,7 @@ fn entity(out: &mut String, schema: &Schema, table: &Table, entity: &Entity) {
         ]);
     }
     fields(out, &entity.fields, Some(own));
+    layers_own(out, table, entity);
     let given: Vec<String> = entity
         .fields
         .iter()
@@ -294,6 +300,75 @@ fn entity(out: &mut String, schema: &Schema, table: &Table, entity: &Entity) {
     caching(out, schema, entity);
     for lifecycle in &entity.lifecycles {
         self::lifecycle(out, entity, lifecycle);
+    }
+}
+
+/// What the layer adds to items besides their fields: whoever reads them without it meets these.
+fn layers_own(out: &mut String, table: &Table, entity: &Entity) {
+    let policy = &entity.policy;
+    let lives = table.ttl.is_some() && entity.ttl.is_some();
+    let outlives = lives && (policy.stale_millis.is_some() || policy.grace_millis.is_some());
+    let varies = lives && (policy.refresh_percent.is_some() || policy.jitter_percent.is_some());
+    let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
+    let may = |step: OversizeStep| steps.contains(&Some(step));
+    let may_pack = may(OversizeStep::Split) || may(OversizeStep::Compress) || policy.compress_over.is_some();
+    let source = entity.source.is_some();
+    let has_markers = policy.negative_millis.is_some() || policy.flight_millis.is_some();
+    let known: [(bool, &str, &str, &str); 11] = [
+        (
+            outlives,
+            "larder_fresh_until",
+            "N",
+            "Unix seconds: until then it is fresh; it is removed at its TTL",
+        ),
+        (outlives || varies, "larder_stored_at", "N", "Unix seconds: when it was written"),
+        (source, "larder_etag", "S", "what the source calls this version, if it says so"),
+        (source, "larder_last_modified", "S", "when the source last changed it, if it says so"),
+        (
+            has_markers,
+            "larder_absent",
+            "S",
+            "there is no record: the source has none, or the first one is being fetched",
+        ),
+        (
+            policy.flight_millis.is_some(),
+            "larder_flight",
+            "N",
+            "Unix milliseconds: until then somebody fetches it",
+        ),
+        (policy.flight_millis.is_some(), "larder_flight_by", "S", "who fetches it"),
+        (policy.versions, "larder_version", "N", "one more with each write"),
+        (may_pack, "larder_packed", "B", "attributes that are kept compressed"),
+        (may(OversizeStep::Split), "larder_parts", "M", "how many items hold the rest, and which"),
+        (
+            may(OversizeStep::Split),
+            "larder_chunk",
+            "B",
+            "in an item of its own: part of a larger one, and no record",
+        ),
+    ];
+    let known = known.into_iter().filter(|(is_there, ..)| *is_there);
+    let mut list: Vec<Vec<String>> = known
+        .map(|(_, name, kind, about)| vec![format!("`{name}`"), kind.to_owned(), about.to_owned()])
+        .collect();
+    for lifecycle in &entity.lifecycles {
+        let Some(lease) = &lifecycle.lease else { continue };
+        let of = |about: &str| format!("{about} `{}`", lifecycle.name);
+        for (name, kind, about) in [
+            (&lease.owner, "S", of("who holds the lease of")),
+            (&lease.until, "N", of("Unix seconds: until then it is held, or left alone, in")),
+            (&lease.fence, "N", of("one more with each claim in")),
+            (&lease.attempts, "N", of("claims since the work was last done in")),
+            (&format!("larder_{}_from", lifecycle.name), "S", of("the state before the claim in")),
+        ] {
+            if entity.fields.iter().all(|field| field.attribute != *name) {
+                list.push(vec![format!("`{name}`"), kind.to_owned(), about]);
+            }
+        }
+    }
+    if !list.is_empty() {
+        out.push_str("Larder adds, where it applies:\n\n");
+        rows(out, &["attribute", "type", ""], &list);
     }
 }
 
