@@ -6,6 +6,7 @@ pub(crate) mod apply;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod collection;
 pub(crate) mod completions;
 pub(crate) mod cost;
 pub(crate) mod demo;
@@ -39,6 +40,7 @@ pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod stuck;
 pub(crate) mod sweep;
+pub(crate) mod transition;
 pub(crate) mod verify;
 pub(crate) mod watch;
 

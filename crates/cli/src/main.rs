@@ -19,7 +19,7 @@ Exit codes:
   1  it found something wrong, or could not be done; the text says which
   2  the arguments were not understood
   3  `larder drift`: what is deployed is not what the schemas say
-  4  `larder get`, `larder rm`, `larder release`: there is no such record";
+  4  `larder get`, `rm`, `release`, `transition`, `collection`: there is no such record";
 
 /// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
 #[derive(Debug, Parser)]
@@ -62,6 +62,7 @@ enum Command {
     Scan(commands::scan::Scan),
     Watch(commands::watch::Watch),
     Rm(commands::rm::Rm),
+    Collection(commands::collection::Collection),
     Invalidate(commands::invalidate::Invalidate),
     Sweep(commands::sweep::Sweep),
     Dump(commands::dump::Dump),
@@ -70,6 +71,7 @@ enum Command {
     Due(commands::due::Due),
     Stuck(commands::stuck::Stuck),
     Release(commands::release::Release),
+    Transition(commands::transition::Transition),
     Serve(commands::serve::Serve),
     Backup(commands::backup::Backup),
     Restore(commands::restore::Restore),
@@ -104,8 +106,18 @@ fn log_to_stderr(level: LevelFilter) {
 
 fn run() -> Result<ExitCode, String> {
     let arguments = Arguments::<Command>::parse();
-    // What fails in the demo's world is part of the show; the others tell of a store that fails themselves.
-    let tells = matches!(arguments.command, Command::Demo(_) | Command::Get(_) | Command::Watch(_));
+    // What fails in the demo's world is part of the show; the others tell of a store that fails, and of what cannot be
+    // read, themselves.
+    let tells = matches!(
+        arguments.command,
+        Command::Demo(_)
+            | Command::Get(_)
+            | Command::Watch(_)
+            | Command::Query(_)
+            | Command::Scan(_)
+            | Command::Due(_)
+            | Command::Stuck(_)
+    );
     let unheard = tells && arguments.log == LevelFilter::WARN;
     let log = if unheard { LevelFilter::ERROR } else { arguments.log };
     log_to_stderr(log);
@@ -132,6 +144,7 @@ fn run() -> Result<ExitCode, String> {
         Command::Scan(scan) => scan.run(),
         Command::Watch(watch) => watch.run(),
         Command::Rm(rm) => rm.run(),
+        Command::Collection(collection) => collection.run(),
         Command::Invalidate(invalidate) => invalidate.run(),
         Command::Sweep(sweep) => sweep.run(),
         Command::Dump(dump) => dump.run(),
@@ -140,6 +153,7 @@ fn run() -> Result<ExitCode, String> {
         Command::Due(due) => due.run(),
         Command::Stuck(stuck) => stuck.run(),
         Command::Release(release) => release.run(),
+        Command::Transition(transition) => transition.run(),
         Command::Backup(backup) => backup.run(),
         Command::Restore(restore) => restore.run(),
         Command::Verify(verify) => verify.run(),

@@ -211,7 +211,7 @@ fn every_wrong_record_is_named_and_nothing_is_written() {
     assert_eq!(out, "");
     assert_eq!(
         error,
-        "menus.jsonl:2: `week` is `later`, and a whole number is wanted\n\
+        "menus.jsonl:2: Menu is not valid:\n  Menu.week: must be of type int, and it is \"later\"\n\
          menus.jsonl:4: Menu is not valid:\n  Menu.week: is required, and it is missing\n\
          menus.jsonl:5: this is not JSON: expected ident at line 1 column 2\n\
          larder: 3 of 5 records are wrong: nothing was written\n"

@@ -223,7 +223,7 @@ async fn shop_items_are_those_of_its_crawler(store: Store) {
     };
     items.check(table, "page", &shops.pages(), page, (domain, url).into()).await;
 
-    // Their states are the layer's states: one that is late is stuck, one that is old is due.
+    // Their states are the layer's states: one that is late is stuck, and it and one that is old are due.
     items.lay(table, items.item("crawling_shop")).await;
     items.lay(table, items.item("crawled_shop")).await;
     let crawl = shops.crawl();
@@ -232,7 +232,7 @@ async fn shop_items_are_those_of_its_crawler(store: Store) {
         found.into_iter().map(|one| one.record.domain).collect()
     };
     assert_eq!(names(crawl.stuck("DE").await.unwrap()), ["slow.example.de"]);
-    assert_eq!(names(crawl.due("DE").await.unwrap()), [domain, "old.example.de"]);
+    assert_eq!(names(crawl.due("DE").await.unwrap()), [domain, "slow.example.de", "old.example.de"]);
     assert_eq!(names(shops.scrape().due("DE").await.unwrap()), ["old.example.de"]);
 
     // What the layer crawls is what they would have written, and who held the lease.

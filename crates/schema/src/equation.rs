@@ -194,9 +194,12 @@ fn host(url: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_lowercase())
 }
 
-/// The label before the public suffix: `example` of `www.example.co.uk`.
+/// The label before the public suffix: `example` of `www.example.co.uk`. An address has no suffix, and so no core.
 fn psl_core(domain: &str) -> Option<String> {
     let lower = domain.trim_end_matches('.').to_lowercase();
+    if lower.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() {
+        return None;
+    }
     let found = List.domain(lower.as_bytes())?;
     let name = std::str::from_utf8(found.as_bytes()).ok()?;
     let suffix = std::str::from_utf8(found.suffix().as_bytes()).ok()?;

@@ -206,6 +206,8 @@ fn s2_the_core_domain_name_is_the_label_before_the_public_suffix() {
         ("example.com", Some("example")),
         ("shop.muenchen.de", Some("muenchen")),
         ("co.uk", None),
+        ("192.168.0.1", None),
+        ("[2001:db8::1]", None),
     ] {
         let found = computed("shops", "Shop", "core_domain_name", [("domain", domain.into())]);
         assert_eq!(found, core.map(Value::from), "{domain}");
@@ -540,7 +542,9 @@ fn an_item_tells_what_it_is_and_gives_its_inputs_back() {
     assert_eq!(read.get("seq"), Some(&1.into()));
     let weather: BTreeMap<String, Value> = [
         ("temperature".to_owned(), Value::Float(28.3)),
+        ("humidity".to_owned(), Value::Float(60.0)),
         ("windSpeed".to_owned(), Value::Float(12.5)),
+        ("rainfallIntensity".to_owned(), Value::Float(0.0)),
         ("weatherDescription".to_owned(), "Parcialmente nublado".into()),
         ("timestamp".to_owned(), Value::Datetime(date(2025, 11, 26).at(15, 0, 0, 0))),
     ]

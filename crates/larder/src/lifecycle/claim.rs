@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::lease::{Hold, Lease};
 use super::list::{Lane, Range};
 use super::step::seconds_after;
-use super::{Group, Track, moment};
+use super::{Group, Track};
 use crate::entity::{and, or};
 use crate::record::{Refused, unchanged};
 use crate::shelf::{self, Record};
@@ -110,12 +110,7 @@ impl<R: Record> Claim<R> {
     fn start(self) -> Result<Claims<R>, Error> {
         let track = &self.track;
         let now = track.core.unix_now();
-        let mut ranges = track.due_ranges(self.older_than, now)?;
-        let never = ranges
-            .iter()
-            .take_while(|range| track.state(&range.state).is_ok_and(|state| moment(state).is_none()));
-        let never = never.count();
-        ranges.splice(never..never, track.leased_ranges(Some(now))?);
+        let ranges = track.claim_ranges(self.older_than, now)?;
         let lanes = self.groups.iter().map(|group| Lane::new(track, group, ranges.clone(), true));
         let lanes = lanes.collect::<Result<_, Error>>()?;
         Ok(Claims {

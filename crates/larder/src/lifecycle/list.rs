@@ -128,7 +128,7 @@ impl<R: Record> Listing<R> {
         let (mut found, mut unread) = (Vec::new(), Unread::default());
         for group in &self.groups {
             let ranges = match &self.what {
-                What::Due => track.due_ranges(self.older_than, now)?,
+                What::Due => track.claim_ranges(self.older_than, now)?,
                 What::Stuck => track.leased_ranges(None)?,
                 What::In(state) => vec![Range { state: track.state(state)?.name.clone(), before: None }],
             };
@@ -151,6 +151,9 @@ impl<R: Record> Listing<R> {
         let state = track.state(&range.state)?;
         let asked_for = track.lifecycle().state_of(item) == Some(state)
             && match self.what {
+                What::Due if state.lease_millis.is_some() => {
+                    track.ran_out(state, item, now) && !track.is_exhausted(&track.written(item))
+                }
                 What::Due => track.is_ready(item)? && track.is_free(item, now),
                 What::Stuck => track.ran_out(state, item, now),
                 What::In(_) => true,
@@ -176,7 +179,20 @@ pub(super) struct Range {
 }
 
 impl Track {
-    /// Where a claim looks for what is due: first what has no moment, then the rest, oldest first.
+    /// Where a claim looks: what has no moment, then leases that ran out, then the rest, oldest first.
+    pub(super) fn claim_ranges(
+        &self,
+        older_than: Option<Duration>,
+        now: UnixTime,
+    ) -> Result<Vec<Range>, Error> {
+        let mut ranges = self.due_ranges(older_than, now)?;
+        let never = |range: &Range| self.state(&range.state).is_ok_and(|state| moment(state).is_none());
+        let never = ranges.iter().take_while(|range| never(range)).count();
+        ranges.splice(never..never, self.leased_ranges(Some(now))?);
+        Ok(ranges)
+    }
+
+    /// What is due: first what has no moment, then the rest, oldest first.
     pub(super) fn due_ranges(
         &self,
         older_than: Option<Duration>,
