@@ -203,6 +203,16 @@ impl Schema {
                     }
                 }
             }
+            (kind, value) if !is_of(kind, value) => {
+                // As what it is it can be kept, where that is wanted.
+                let stored = match &*value {
+                    Value::Text(text) => AttributeValue::S(text.clone()),
+                    Value::Number(number) => AttributeValue::N(*number),
+                    Value::Bool(value) => AttributeValue::Bool(*value),
+                    _ => return,
+                };
+                *value = Value::Raw(stored);
+            }
             _ => {}
         }
     }
@@ -266,7 +276,7 @@ impl Schema {
             // The first free number is taken when none is given.
             None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
             None => {
-                found.push(place.violation(Fault::Missing, "is required".to_owned(), "missing".to_owned()))
+                found.push(place.violation(Fault::Missing, "is required".to_owned(), "missing".to_owned()));
             }
             Some(value) => {
                 let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..place };
