@@ -200,7 +200,31 @@ impl<R: Record> Lifecycle<R> {
     /// # }
     /// ```
     pub async fn hold(&self, key: impl Into<R::Key>) -> Result<Lease<R>, Error> {
-        claim::hold(&self.track, &self.key(key)?).await
+        claim::hold(&self.track, &self.key(key)?, None, &Fields::new()).await
+    }
+
+    /// Takes one record by the transition that is named, with what it leaves to the caller: what the method of
+    /// that name does, as in `shops.crawl().begin("a.de")`.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// let lease = shops.crawl().hold_by("a.de", "begin", larder::Fields::new()).await?;
+    /// assert_eq!(lease.attempts(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn hold_by(
+        &self,
+        key: impl Into<R::Key>,
+        transition: &str,
+        params: Fields,
+    ) -> Result<Lease<R>, Error> {
+        claim::hold(&self.track, &self.key(key)?, Some(transition), &params).await
     }
 
     /// What a claim would take, in that order, apart from leases that ran out: those are [stuck](Self::stuck).

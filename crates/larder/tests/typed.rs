@@ -371,8 +371,35 @@ mod in_lunch {
 }
 
 mod in_all {
-    use super::all::{Colour, Colours, Every, Inner, NewOption, NewResult, Part, Result, Shade};
+    use super::all::{
+        Colour, Colours, Every, Inner, NewJob, NewOption, NewResult, Part, Result, Shade, WorkState,
+    };
     use super::*;
+
+    #[tokio::test]
+    async fn every_transition_is_a_method() {
+        let every = Every::open(Store::memory().await).await.unwrap();
+        let work = every.work();
+        for job in ["a", "b"] {
+            every.jobs().create(NewJob::new(job)).await.unwrap();
+        }
+        let lease = work.start("a", "one").await.unwrap();
+        assert_eq!((lease.worker.as_deref(), lease.attempts()), (Some("one"), 1));
+        let job = work.fail(lease, "it rained").await.unwrap();
+        assert_eq!((job.work(), job.reason.as_deref()), (Some(WorkState::Waiting), Some("it rained")));
+        let lease = work.start("a", "two").await.unwrap();
+        assert!(work.start("a", "three").await.is_err(), "two has it");
+        let job = work.finish(lease).await.unwrap();
+        assert_eq!(job.work(), Some(WorkState::Done));
+        assert!(matches!(work.start("a", "four").await, Err(Error::State { .. })), "it is done");
+
+        let job = work.drop("b", "nobody wants it").await.unwrap();
+        assert_eq!(job.work(), Some(WorkState::Dropped));
+        every.jobs().create(NewJob::new("c")).await.unwrap();
+        let lease = work.start("c", "one").await.unwrap();
+        let job = work.drop_held(lease, "nor this").await.unwrap();
+        assert_eq!(job.work(), Some(WorkState::Dropped));
+    }
 
     fn part(pin: Option<&str>) -> Part {
         Part {

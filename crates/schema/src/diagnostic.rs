@@ -72,11 +72,18 @@ impl Diagnostic {
         let mut known: Vec<&str> = known.into_iter().collect();
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
-        match closest(written, &known) {
-            Some(name) => self.help(format!("did you mean `{name}`?")),
-            None if known.is_empty() => self,
-            None if known.len() <= 12 => self.help(format!("known here: {}", known.join(", "))),
-            None => self,
+        if let Some(name) = closest(written, &known) {
+            return self.help(format!("did you mean `{name}`?"));
+        }
+        let more = known.len().saturating_sub(LISTED_MAX);
+        // Looking at every pair of thousands of names takes too long to be worth it.
+        if more > 0 && known.len() < 200 {
+            known.sort_by_cached_key(|name| distance(&written.to_lowercase(), &name.to_lowercase()));
+        }
+        match (known.is_empty(), more) {
+            (true, _) => self,
+            (_, 0) => self.help(format!("known here: {}", known.join(", "))),
+            _ => self.help(format!("known here: {} and {more} more", known[..LISTED_MAX].join(", "))),
         }
     }
 
@@ -84,6 +91,9 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 }
+
+/// Of more names than this, those that look most like what was written are listed.
+const LISTED_MAX: usize = 16;
 
 /// Messages are put together from the names of types, and three of those begin with a vowel.
 fn with_articles(text: String) -> String {

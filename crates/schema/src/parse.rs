@@ -6,6 +6,7 @@
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
 use crate::limits::{DEPTH_MAX, DIAGNOSTICS_MAX, FILE_BYTES_MAX};
+use crate::resolve::settings::{Place, SETTINGS};
 use crate::span::Span;
 use crate::token::{Token, TokenKind, tokens};
 
@@ -22,8 +23,9 @@ pub(crate) fn parse_file(file: u32, text: &str) -> (Tree, Vec<Diagnostic>) {
         return (Tree::default(), vec![problem]);
     }
     let (all, mut diagnostics) = tokens(file, text);
-    let mut parser =
-        Parser { text, tokens: significant(text, &all, &mut diagnostics), at: 0, depth: 0, diagnostics };
+    let mut kept = significant(text, &all, &mut diagnostics);
+    close_by_layout(text, &mut kept, &mut diagnostics);
+    let mut parser = Parser { text, tokens: kept, at: 0, depth: 0, diagnostics };
     let items = parser.file();
     let mut diagnostics = parser.diagnostics;
     diagnostics.sort_by_key(|diagnostic| diagnostic.span);
@@ -94,6 +96,70 @@ fn significant(text: &str, all: &[Token], diagnostics: &mut Vec<Diagnostic>) -> 
     kept
 }
 
+/// Where more blocks are opened than closed, the layout says which: a line that begins no further right than
+/// the line that opened a block is not in it. Such blocks are reported and closed there, so that what follows
+/// is read as what it is. When the layout does not account for every missing `}`, nothing is done.
+fn close_by_layout(text: &str, kept: &mut Vec<Token>, diagnostics: &mut Vec<Diagnostic>) {
+    let count = |mark| kept.iter().filter(|token| token.kind == TokenKind::Mark(mark)).count();
+    let missing = count("{").saturating_sub(count("}"));
+    if missing == 0 || missing > DIAGNOSTICS_MAX {
+        return;
+    }
+    let mut open: Vec<(Span, usize)> = Vec::new();
+    let (mut line_indent, mut end) = (0, 0);
+    let mut closed = Vec::new();
+    for (at, token) in kept.iter().enumerate() {
+        let gap = &text[end..token.span.range().start];
+        let first_column = match (at, gap.rfind('\n')) {
+            (_, Some(newline)) => Some(gap[newline + 1..].chars().count()),
+            (0, None) => Some(gap.chars().count()),
+            // The line before ended in a token of its own.
+            (_, None) if kept[at - 1].kind == TokenKind::Newline => Some(gap.chars().count()),
+            _ => None,
+        };
+        end = token.span.range().end;
+        let is_brace = token.kind == TokenKind::Mark("}");
+        if let Some(column) = first_column
+            && !matches!(token.kind, TokenKind::Newline | TokenKind::End)
+        {
+            line_indent = column;
+            while let Some((opened, opener_indent)) = open.last().copied() {
+                let is_outside = if is_brace { column < opener_indent } else { column <= opener_indent };
+                if !is_outside {
+                    break;
+                }
+                closed.push((at, opened));
+                open.pop();
+            }
+        }
+        match token.kind {
+            TokenKind::Mark("{") => open.push((token.span, line_indent)),
+            TokenKind::Mark("}") => drop(open.pop()),
+            TokenKind::End => closed.extend(open.drain(..).rev().map(|(opened, _)| (at, opened))),
+            _ => {}
+        }
+    }
+    if closed.len() != missing {
+        return;
+    }
+    let mut closed = closed.into_iter().peekable();
+    for (at, token) in std::mem::take(kept).into_iter().enumerate() {
+        while let Some((_, opened)) = closed.next_if(|(before, _)| *before == at) {
+            let span = Span { end: token.span.start, ..token.span };
+            let mut problem = Diagnostic::new("L0004", opened, "this block is never closed")
+                .label("opened here")
+                .help("add a `}`");
+            if token.kind != TokenKind::End {
+                problem = problem.other(token.span, "laid out as not in it: the `}` is missing before this");
+            }
+            diagnostics.push(problem);
+            kept.push(Token { kind: TokenKind::Mark("}"), span });
+            kept.push(Token { kind: TokenKind::Newline, span });
+        }
+        kept.push(token);
+    }
+}
+
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
@@ -151,6 +217,7 @@ impl Parser<'_> {
     }
 
     fn block_or_setting(&mut self, name: Name, docs: Docs) -> Option<Item> {
+        self.no_mark_after(&name, Place::File)?;
         let values = self.words_until_line_end();
         if self.peek() != TokenKind::Mark("{") {
             let span = values.last().map_or(name.span, |last| name.span.to(last.span));
@@ -242,6 +309,7 @@ impl Parser<'_> {
 
     fn table_statement(&mut self, table: &mut Table, docs: Docs) -> Option<()> {
         let word = self.name("a setting, `key`, `index`, `entity` or `collection`")?;
+        self.no_mark_after(&word, Place::Table)?;
         match word.text.as_str() {
             "key" => {
                 let key = self.key(word.span)?;
@@ -429,6 +497,12 @@ impl Parser<'_> {
         };
         let (mut kind, mut checks) = (None, Vec::new());
         if self.take_mark(":") {
+            if self.peek() == TokenKind::Number
+                && SETTINGS.iter().any(|rule| rule.place == Place::Entity && rule.name == name.text)
+            {
+                self.at -= 1;
+                return self.no_mark_after(&name, Place::Source).and(None);
+            }
             kind = Some(self.type_ref()?);
             while let Some(check) = self.check()? {
                 checks.push(check);
@@ -486,9 +560,82 @@ impl Parser<'_> {
                 TypeKind::Named(name, precise)
             }
         };
-        let optional = self.take_mark("?");
+        let read = TypeRef { kind, optional: false, span: start.to(self.before()) };
+        let read = self.as_elsewhere(read)?;
+        let optional = self.take_mark("?") || read.optional;
         self.depth -= 1;
-        Some(TypeRef { kind, optional, span: start.to(self.before()) })
+        Some(TypeRef { optional, span: start.to(self.before()), ..read })
+    }
+
+    /// What other languages write behind a type: `string[]`, `list<string>`, `enum("a", "b")`, `string | null`.
+    /// It is reported with what to write here, and taken for that, so that nothing else seems wrong.
+    fn as_elsewhere(&mut self, mut read: TypeRef) -> Option<TypeRef> {
+        loop {
+            let TypeKind::Named(name, _) = &read.kind else { return Some(read) };
+            let name = name.text.clone();
+            let start = read.span;
+            let what = match self.peek() {
+                TokenKind::Mark("[") => {
+                    self.step();
+                    self.mark("]", "`]`")?;
+                    read = TypeRef { kind: TypeKind::List(Box::new(read)), optional: false, span: start };
+                    format!("write `[{name}]` for a list")
+                }
+                TokenKind::Mark("<") => {
+                    self.step();
+                    let mut inner = self.type_ref()?;
+                    let within = self.text[inner.span.range()].to_owned();
+                    while self.take_mark(",") {
+                        inner = self.type_ref()?;
+                    }
+                    self.mark(">", "`>`")?;
+                    let lower = name.to_lowercase();
+                    if matches!(lower.as_str(), "option" | "optional" | "maybe" | "nullable") {
+                        read = TypeRef { optional: true, ..inner };
+                        format!("write `{within}?` for what may be missing")
+                    } else {
+                        read =
+                            TypeRef { kind: TypeKind::List(Box::new(inner)), optional: false, span: start };
+                        format!("write `[{within}]` for a list")
+                    }
+                }
+                TokenKind::Mark("(") => {
+                    let choices = self.choices_in_brackets()?;
+                    let texts: Vec<&str> =
+                        choices.iter().map(|choice| &self.text[choice.span.range()]).collect();
+                    let help = format!("write `{}` for one of some texts", texts.join(" | "));
+                    read = TypeRef { kind: TypeKind::Choice(choices), optional: false, span: start };
+                    help
+                }
+                TokenKind::Mark("|") => {
+                    self.step();
+                    let other = self.name("a type")?;
+                    read.optional = true;
+                    if matches!(other.text.as_str(), "null" | "undefined" | "None" | "none" | "nil") {
+                        format!("write `{name}?` for what may be missing")
+                    } else {
+                        "a field has one type; `json` holds anything".to_owned()
+                    }
+                }
+                _ => return Some(read),
+            };
+            let span = start.to(self.before());
+            let written = self.text[span.range()].to_owned();
+            self.report(
+                Diagnostic::new("L0003", span, format!("a type is not written `{written}`")).help(what),
+            );
+        }
+    }
+
+    /// `("a", "b")` or `("a" | "b")`
+    fn choices_in_brackets(&mut self) -> Option<Vec<Template>> {
+        self.mark("(", "`(`")?;
+        let mut choices = vec![self.template("a text")?];
+        while self.take_mark(",") || self.take_mark("|") {
+            choices.push(self.template("a text")?);
+        }
+        self.mark(")", "`)`")?;
+        Some(choices)
     }
 
     /// `Some(None)` when there is no further check.
@@ -861,6 +1008,41 @@ impl Parser<'_> {
         Setting { name, values, span }
     }
 
+    /// `ttl: name` and `ttl = name`: a setting's value follows its word. What cannot be a setting here is a
+    /// field out of place.
+    fn no_mark_after(&mut self, word: &Name, place: Place) -> Option<()> {
+        let TokenKind::Mark(mark @ (":" | "=")) = self.peek() else { return Some(()) };
+        let span = self.span();
+        self.step();
+        let values = self.rest_of_line();
+        let stands = matches!(word.text.as_str(), "key" | "index") && place == Place::Table
+            || SETTINGS.iter().any(|rule| rule.name == word.text && rule.place != Place::Entity)
+            || place == Place::Source;
+        let problem = if stands {
+            Diagnostic::new(
+                "L0003",
+                span,
+                format!("no `{mark}` stands between `{}` and its value", word.text),
+            )
+            .note("`name: type` is a field, `name = expression` an equation, `word value` a setting")
+            .help(format!("write: {} {values}", word.text))
+        } else {
+            Diagnostic::new("L0003", word.span.to(span), "a field stands in an entity or a type")
+                .help("move it into `entity NAME { … }`")
+        };
+        self.report(problem);
+        stands.then_some(())
+    }
+
+    /// What is written from here to the end of the line.
+    fn rest_of_line(&self) -> String {
+        let rest = self.tokens[self.at..].iter();
+        let rest = rest.take_while(|token| !matches!(token.kind, TokenKind::Newline | TokenKind::End));
+        rest.last().map_or(String::new(), |last| {
+            self.text[self.span().range().start..last.span.range().end].to_owned()
+        })
+    }
+
     fn words_until_line_end(&mut self) -> Vec<Token> {
         let mut words = Vec::new();
         while !matches!(self.peek(), TokenKind::Newline | TokenKind::End | TokenKind::Mark("{" | "}")) {
@@ -884,13 +1066,16 @@ impl Parser<'_> {
                 }
                 TokenKind::End => return self.unclosed(open_brace).or(Some(settings)),
                 TokenKind::Newline => self.step(),
-                _ => match self.name("a setting") {
-                    Some(name) => {
-                        settings.push(self.setting(name));
-                        self.end_of_statement();
+                _ => {
+                    let name = self.name("a setting");
+                    match name.filter(|name| self.no_mark_after(name, Place::Source).is_some()) {
+                        Some(name) => {
+                            settings.push(self.setting(name));
+                            self.end_of_statement();
+                        }
+                        None => self.recover(),
                     }
-                    None => self.recover(),
-                },
+                }
             }
         }
     }

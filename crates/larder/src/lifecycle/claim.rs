@@ -181,7 +181,7 @@ impl<R: Record> Claims<R> {
             let candidate = self.candidate(&self.lanes[at], &range, item).await;
             let candidate = self.unread.take(&self.track.core, candidate, self.strict)?;
             let Some(seen) = candidate.flatten() else { continue };
-            let how = How { owner: &self.owner, params: &self.params, only_due: true };
+            let how = How { owner: &self.owner, params: &self.params, only_due: true, by: None };
             let asked = Instant::now();
             if let Some((hold, item)) = enter(&self.track, &seen, &how).await? {
                 self.left -= 1;
@@ -225,8 +225,13 @@ impl<R: Record> Claims<R> {
     }
 }
 
-/// Takes one item, due or not.
-pub(super) async fn hold<R: Record>(track: &Track, key: &Item) -> Result<Lease<R>, Error> {
+/// Takes one item, due or not, by the transition that its state asks for or by one that is named.
+pub(super) async fn hold<R: Record>(
+    track: &Track,
+    key: &Item,
+    by: Option<&str>,
+    params: &Fields,
+) -> Result<Lease<R>, Error> {
     track.lease_attributes()?;
     let Some(seen) = track.core.load(key, true).await? else { return Err(track.core.missing(key)) };
     let state = track.lifecycle().state_of(&seen);
@@ -241,7 +246,7 @@ pub(super) async fn hold<R: Record>(track: &Track, key: &Item) -> Result<Lease<R
     shelf::read::<R>(&track.core, &seen, now)?;
     let asked = Instant::now();
     let owner = this_process();
-    let how = How { owner: &owner, params: &Fields::new(), only_due: false };
+    let how = How { owner: &owner, params, only_due: false, by };
     match enter(track, &seen, &how).await? {
         Some((hold, item)) => Lease::new(hold, &item, asked),
         None => Err(track.core.conflict(key, "somebody else was faster")),
@@ -253,6 +258,8 @@ struct How<'a> {
     params: &'a Fields,
     /// Not what pauses, is exhausted, or is not what was seen to be ready.
     only_due: bool,
+    /// The transition, where the caller names it.
+    by: Option<&'a str>,
 }
 
 /// Takes an item as it was seen. `None` when it is not so any more.
@@ -262,7 +269,9 @@ async fn enter(track: &Track, seen: &Item, how: &How<'_>) -> Result<Option<(Hold
     let now = track.core.unix_now();
     let state = track.lifecycle().state_of(seen);
     let transition = state.and_then(|state| {
-        track.claims().find(|transition| match state.lease_millis {
+        let named = track.claims().filter(|transition| how.by.is_none_or(|name| transition.name == name));
+        let mut named = named;
+        named.find(|transition| match state.lease_millis {
             Some(_) => transition.to == state.name,
             None => transition.from.contains(&state.name),
         })
@@ -271,10 +280,11 @@ async fn enter(track: &Track, seen: &Item, how: &How<'_>) -> Result<Option<(Hold
         return Err(Error::State {
             entity: track.core.name().to_owned(),
             key: track.core.key_text(&key),
-            transition: "claim".to_owned(),
+            transition: how.by.unwrap_or("claim").to_owned(),
             found: state.map_or("in no state", |state| &state.name).to_owned(),
             wanted: track
                 .claims()
+                .filter(|transition| how.by.is_none_or(|name| transition.name == name))
                 .flat_map(|transition| transition.from.clone())
                 .collect::<Vec<_>>()
                 .join(" or "),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use larder_model::Number;
 
 use crate::ast::{Literal, LiteralKind, Setting};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, closest};
 use crate::parse::{parse_expression, parse_literal};
 use crate::resolve::Context;
 use crate::schema::*;
@@ -96,7 +96,12 @@ pub const SETTINGS: &[SettingRule] = &[
         "on_demand | provisioned N / N",
         "paid by request, or by read and write units",
     ),
-    rule(Place::Table, "pitr", "on | off | DAYS", "point-in-time recovery, 35 days unless said otherwise"),
+    rule(
+        Place::Table,
+        "pitr",
+        "on | off | DURATION",
+        "point-in-time recovery: as many days back, `1d` to `35d`; `on` is `35d`",
+    ),
     rule(Place::Table, "encryption", "aws_owned | aws_managed | kms TEXT", "whose key encrypts it at rest"),
     rule(
         Place::Table,
@@ -373,9 +378,27 @@ impl<'a> Context<'a> {
             }
             _ => (setting.name.span, format!("`{}` says nothing", setting.name.text)),
         };
-        self.report(
-            Diagnostic::new("L0206", span, message).help(format!("write: {} {form}", setting.name.text)),
-        );
+        let mut problem =
+            Diagnostic::new("L0206", span, message).help(format!("write: {} {form}", setting.name.text));
+        let bare = setting
+            .values
+            .iter()
+            .find(|token| token.kind == TokenKind::Number)
+            .map(|token| &self.text(token.span.file)[token.span.range()]);
+        if let Some(number) = bare.filter(|text| text.bytes().all(|b| b.is_ascii_digit() || b == b'_')) {
+            if form.contains("DURATION") {
+                problem = problem.help(format!(
+                    "a duration has a unit: `{number}s`, `{number}m`, `{number}h`, `{number}d`"
+                ));
+            } else if form.contains("SIZE") {
+                problem = problem.help(format!("a size has a unit: `{number}B`, `{number}KB`, `{number}MB`"));
+            } else if form.contains("PERCENT") {
+                problem = problem.help(format!("a share has its sign: `{number}%`"));
+            }
+        } else if setting.name.text == "pitr" && form.contains("DURATION") {
+            problem = problem.help("whole days, from `1d` to `35d`");
+        }
+        self.report(problem);
     }
 
     /// A setting that does not exist here.
@@ -398,12 +421,13 @@ impl<'a> Context<'a> {
             problem = problem.help(format!("`{name}` stands {place}"));
         } else {
             let known = SETTINGS.iter().filter(|rule| rule.place == place).map(|rule| rule.name);
-            problem = problem.did_you_mean(name, known);
-            if place == Place::Entity && problem.helps.is_empty() {
-                problem = problem.help(format!("if it is a field, give it a type: `{name}: string`"));
-            } else if problem.helps.is_empty() {
-                problem = problem.note("docs/language.md lists the settings of each place");
-            }
+            let known: Vec<&str> = known.collect();
+            problem = match closest(name, &known) {
+                None if place == Place::Entity => {
+                    problem.help(format!("if it is a field, give it a type: `{name}: string`"))
+                }
+                _ => problem.did_you_mean(name, known),
+            };
         }
         self.report(problem);
     }

@@ -839,16 +839,54 @@ pub(super) fn type_ref(
                     context.refer(SymbolKind::Type, other, name.span);
                     Type::Named(other.to_owned())
                 }
-                _ => {
-                    let known: Vec<&str> =
-                        Type::NAMES.iter().copied().chain(scope.types.keys().copied()).collect();
-                    context.unknown("type", name, known);
+                (other, _) => {
+                    match called_elsewhere(other) {
+                        Some(here) => context.report(
+                            Diagnostic::new("L0201", name.span, format!("there is no type called `{other}`"))
+                                .help(format!("write {here}")),
+                        ),
+                        None => {
+                            let mut known: Vec<&str> = scope.types.keys().copied().collect();
+                            known.sort_unstable();
+                            context.unknown("type", name, known.into_iter().chain(Type::NAMES));
+                        }
+                    }
                     return None;
                 }
             }
         }
     };
     Some((kind, written.optional))
+}
+
+/// What is meant by the name of a type of another language.
+fn called_elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name.to_lowercase().as_str() {
+        "number" | "numeric" => {
+            "`int` for whole numbers, `decimal` for exact ones, `float` for measured ones"
+        }
+        "integer" | "long" | "short" | "bigint" | "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32"
+        | "u64" | "int32" | "int64" | "usize" => "`int`",
+        "double" | "real" | "f32" | "f64" | "float32" | "float64" => "`float`",
+        "money" | "currency" | "bigdecimal" => "`decimal`",
+        "str" | "text" | "varchar" | "char" | "s" => "`string`",
+        "boolean" => "`bool`",
+        "binary" | "blob" | "buffer" | "bytea" | "b" => "`bytes`",
+        "timestamp" | "time" | "moment" | "datetimeoffset" | "timestamptz" => {
+            "`instant` for a moment kept as text, `epoch` for one kept in Unix seconds"
+        }
+        "any" | "object" | "document" | "jsonb" | "unknown" | "value" => {
+            "`json` for any document, or give its fields a name with `type NAME { … }`"
+        }
+        "list" | "array" | "vec" => "`[string]` for a list of strings, `[int]` for one of numbers",
+        "enum" => "`\"a\" | \"b\"` for one of some texts",
+        "option" | "optional" | "nullable" => "`string?` for a string that may be missing",
+        "guid" => "`uuid`",
+        "uri" => "`url`",
+        "interval" | "timedelta" => "`duration`",
+        "serial" | "autoincrement" => "`sequence`",
+        _ => return None,
+    })
 }
 
 fn checks(context: &mut Context<'_>, data: &ast::Data, kind: &Type, optional: bool) -> Checks {

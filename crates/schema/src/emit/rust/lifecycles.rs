@@ -1,7 +1,7 @@
 //! Lifecycles: an enum of states, a handle, and the transitions as methods.
 //!
-//! A transition into a leased state is made by a claim, and one out of it through the lease: neither is a
-//! method of its own.
+//! Every transition is a method of the handle. One into a leased state takes a key and gives the lease; one out of
+//! it takes the lease. A transition from states of both kinds is two methods: the second ends in `_held`.
 
 use super::entities::Parts;
 use super::names::identifier;
@@ -35,7 +35,7 @@ impl<'a> Module<'a> {
                     ("label", &quoted(&lifecycle.name)),
                 ],
             ));
-            for transition in lifecycle.transitions.iter().filter(|it| is_plain(lifecycle, it)) {
+            for transition in lifecycle.transitions.iter().filter(|it| way(lifecycle, it).starts_free()) {
                 on_record.push_str(&self.transition_of_record(entity, lifecycle, transition, parts));
             }
             let made = self.names.claim(&[format!("{}{}Lifecycle", parts.record, pascal(&lifecycle.name))]);
@@ -92,28 +92,31 @@ $docs    pub fn $name(&self) -> $Made {
 ",
             &[("State", state), ("Race", &parts.record), ("Key", &parts.key)],
         );
-        for transition in lifecycle.transitions.iter().filter(|it| is_plain(lifecycle, it)) {
+        for transition in &lifecycle.transitions {
             let (arguments, given) = self.parameters(entity, transition);
-            methods.push_str(&fill(
-                "
-$docs    pub async fn $name(
-        &self,
-        key: impl ::std::convert::Into<$Key>,$arguments
-    ) -> ::std::result::Result<$Race, ::larder::Error> {
-        let mut fields = ::larder::Fields::new();
-$given        self.lifecycle.run(key, $label, fields).await
-    }
-",
-                &[
-                    ("docs", &docs("    ", &transition_docs(transition))),
-                    ("name", &identifier(&transition.name)),
-                    ("Key", &parts.key),
-                    ("arguments", &arguments),
-                    ("Race", &parts.record),
-                    ("given", &given),
-                    ("label", &quoted(&transition.name)),
-                ],
-            ));
+            let mut method = |name: &str, template: &str| {
+                methods.push_str(&fill(
+                    template,
+                    &[
+                        ("docs", &docs("    ", &transition_docs(transition))),
+                        ("name", &identifier(name)),
+                        ("Key", &parts.key),
+                        ("arguments", &arguments),
+                        ("Race", &parts.record),
+                        ("given", &given),
+                        ("label", &quoted(&transition.name)),
+                    ],
+                ));
+            };
+            match way(lifecycle, transition) {
+                Way::Plain => method(&transition.name, BY_KEY),
+                Way::Into => method(&transition.name, INTO_LEASE),
+                Way::OutOf => method(&transition.name, OUT_OF_LEASE),
+                Way::Both => {
+                    method(&transition.name, BY_KEY);
+                    method(&format!("{}_held", transition.name), OUT_OF_LEASE);
+                }
+            }
         }
         self.write(
             "
@@ -195,12 +198,68 @@ $given        self.kept().run::<$Race>($lifecycle, $label, fields).await
     }
 }
 
-/// Neither to a state with a lease nor only from such.
-fn is_plain(lifecycle: &Lifecycle, transition: &Transition) -> bool {
+const BY_KEY: &str = "
+$docs    pub async fn $name(
+        &self,
+        key: impl ::std::convert::Into<$Key>,$arguments
+    ) -> ::std::result::Result<$Race, ::larder::Error> {
+        let mut fields = ::larder::Fields::new();
+$given        self.lifecycle.run(key, $label, fields).await
+    }
+";
+
+const INTO_LEASE: &str = "
+$docs    pub async fn $name(
+        &self,
+        key: impl ::std::convert::Into<$Key>,$arguments
+    ) -> ::std::result::Result<::larder::Lease<$Race>, ::larder::Error> {
+        let mut fields = ::larder::Fields::new();
+$given        self.lifecycle.hold_by(key, $label, fields).await
+    }
+";
+
+const OUT_OF_LEASE: &str = "
+$docs    pub async fn $name(
+        &self,
+        lease: ::larder::Lease<$Race>,$arguments
+    ) -> ::std::result::Result<$Race, ::larder::Error> {
+        let mut fields = ::larder::Fields::new();
+$given        lease.run($label, fields).await
+    }
+";
+
+/// How a transition is made.
+#[derive(Clone, Copy)]
+enum Way {
+    /// By the key of the record.
+    Plain,
+    /// By taking a lease.
+    Into,
+    /// By whoever holds the lease.
+    OutOf,
+    /// By key from some states, by lease from others.
+    Both,
+}
+
+impl Way {
+    fn starts_free(self) -> bool {
+        matches!(self, Self::Plain | Self::Both)
+    }
+}
+
+fn way(lifecycle: &Lifecycle, transition: &Transition) -> Way {
     let leased = |name: &String| {
         lifecycle.states.iter().any(|state| state.name == *name && state.lease_millis.is_some())
     };
-    !leased(&transition.to) && !transition.from.iter().all(leased)
+    if leased(&transition.to) {
+        Way::Into
+    } else if transition.from.iter().all(leased) {
+        Way::OutOf
+    } else if transition.from.iter().any(leased) {
+        Way::Both
+    } else {
+        Way::Plain
+    }
 }
 
 fn states_docs(lifecycle: &Lifecycle, record: &str) -> Vec<String> {
