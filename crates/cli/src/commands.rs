@@ -46,14 +46,25 @@ pub(crate) mod watch;
 
 use std::path::Path;
 
+use larder::Address;
 use larder_storage::Key;
+
+/// The directory of a store, for commands that work on its file.
+fn directory(address: &Address) -> Result<&Path, String> {
+    match address {
+        Address::Directory(path) => Ok(path),
+        other => Err(format!(
+            "{other} is no directory, and this works on a store's own file: name its directory with --store"
+        )),
+    }
+}
 
 /// Opening a store makes one where there is none, which is not for commands that look at one.
 fn check_store(directory: &Path) -> Result<(), String> {
     if larder_storage::Store::is_in(directory) {
         return Ok(());
     }
-    Err(format!("there is no store in {}: name its directory with --data", directory.display()))
+    Err(format!("there is no store in {}: name its directory with --store", directory.display()))
 }
 
 /// The key of an encrypted store: in the file that is named, or where the environment says.

@@ -25,7 +25,7 @@ use larder_schema::{Entity, Field, Table, Type, closest};
 use serde_json::{Map, Value as Json};
 
 use crate::commands::plan;
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 pub(crate) use show::{cell, hidden, key_text, moment, object, plain, record, records, table};
 
@@ -144,6 +144,9 @@ impl Around {
                 Err("--skip-damaged reads a store's directory: stop its server and name it with --store"
                     .to_owned())
             }
+            Address::Directory(path) if wanted && held::served(path).is_some() => {
+                Err(format!("--skip-damaged reads {} itself: stop the server that has it", path.display()))
+            }
             _ => Ok(Self(wanted.then(RefCell::default))),
         }
     }
@@ -198,7 +201,7 @@ impl Target {
             check_there(&self.store)?;
         }
         let done = plan::runtime()?.block_on(async {
-            let store = through(Store::open(&self.store).await?);
+            let store = through(held::open(&self.store).await?);
             let system = System::open_with(kind.schema.clone(), store, project::environment()).await?;
             work(system.entries(&kind.name).expect("the schema has it")).await
         });
@@ -226,9 +229,7 @@ pub(crate) struct Kind {
 impl Kind {
     /// `keiba.Race`.
     pub(crate) fn named(text: &str) -> Result<Self, String> {
-        let Some((system, name)) = text.rsplit_once('.') else {
-            return Err(format!("`{text}` names no entity of a system: write it like keiba.Race"));
-        };
+        let Some((system, name)) = text.rsplit_once('.') else { return Err(without_system(text)) };
         Self::of(system_named(system)?, name)
     }
 
@@ -370,6 +371,35 @@ impl Kind {
         }
         self.schema.read_item(table, entity, &item).map_err(|error| error.to_string())
     }
+}
+
+/// What to write instead of an entity's name alone, from the schemas that are here.
+fn without_system(text: &str) -> String {
+    let mut known = Vec::new();
+    for path in project::schemas(&[]).unwrap_or_default() {
+        if let Ok(Some(schema)) = project::load(&path).map(|loaded| loaded.schema) {
+            let entities = schema.tables.iter().flat_map(|table| &table.entities);
+            known.extend(
+                entities.map(|entity| (entity.name.clone(), format!("{}.{}", schema.system, entity.name))),
+            );
+        }
+    }
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    let meant: Vec<&str> = match closest(text, &names) {
+        Some(close) => {
+            known.iter().filter(|(name, _)| name == close).map(|(_, whole)| whole.as_str()).collect()
+        }
+        None => Vec::new(),
+    };
+    let hint = match (meant.is_empty(), known.is_empty()) {
+        (false, _) => format!("did you mean {}?", meant.join(" or ")),
+        (true, false) => {
+            let whole: Vec<&str> = known.iter().map(|(_, whole)| whole.as_str()).collect();
+            format!("there are {}", whole.join(", "))
+        }
+        (true, true) => "write it as SYSTEM.ENTITY; `larder init` begins a schema".to_owned(),
+    };
+    format!("`{text}` names no entity of a system; {hint}")
 }
 
 /// The schema of a system, or of a file.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod data;
+mod held;
 mod history;
 mod http;
 mod project;

@@ -170,7 +170,7 @@ fn a_directory_keeps_backups_of_a_store_and_makes_a_new_one_of_them() {
 
     let id = again["id"].as_str().unwrap();
     let told = larder(dir, "./data", &["restore", "--from", "kept", "--backup", id, "--to", "five"]);
-    assert!(told.contains("larder serve --data five"), "{told}");
+    assert!(told.contains("larder serve --store five"), "{told}");
     larder(dir, "./data", &["restore", "--from", "kept", "--to", "nine"]);
     let items = |store: &str| larder(dir, store, &["dump", "lunch"]).lines().count();
     assert!(items("./nine") > items("./five"), "{} and {}", items("./nine"), items("./five"));

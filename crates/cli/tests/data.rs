@@ -302,7 +302,7 @@ fn a_mistake_is_told_with_what_is_wanted() {
             &["get", "sushi.Race", "race_id=1"],
             "there is no system or file called `sushi`; known here: keiba, lunch, shops, tdnet, weather",
         ),
-        (&["get", "Race", "race_id=1"], "`Race` names no entity of a system: write it like keiba.Race"),
+        (&["get", "Race", "race_id=1"], "`Race` names no entity of a system; did you mean keiba.Race?"),
         (
             &["get", "keiba.RaceDay", "date=today"],
             "`date` is `today`, and a date such as 2026-01-15 is wanted",
@@ -372,8 +372,7 @@ fn a_store_that_is_served_is_reached_through_its_endpoint() {
     let place = Place::new();
     place.ok(&["put", "shops.Shop", "domain=a.de"]);
     let _server = Larder::on(&place.store(), &[]);
-    let error = place.fails(1, &["get", "shops.Shop", "domain=a.de"]);
-    assert!(error.contains("use --store dynamodb:http://127.0.0.1:8000"), "{error}");
+    assert!(place.ok(&["get", "shops.Shop", "domain=a.de"]).contains("a.de"));
 }
 
 #[test]

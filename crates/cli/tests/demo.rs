@@ -178,7 +178,7 @@ fn data_stays_where_it_is_wanted() {
     let output = run(&["--for", "3s", "--data", data, ANY_PORT[0], ANY_PORT[1]]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains(&format!("larder serve --data {data}")), "{text}");
+    assert!(text.contains(&format!("larder serve --store {data}")), "{text}");
 
     let kept = process::Larder::on(std::path::Path::new(data), &[]);
     let shops =

@@ -54,7 +54,8 @@ fn a_store_has_one_owner() {
     let data = dir.path().to_str().unwrap();
     let owner = Larder::on(dir.path(), &[]);
     let second = refused(&["--data", data, "--dynamodb", "127.0.0.1:0"]);
-    check_refusal(&second, &[data, "in use by another process"]);
+    let holder = format!("in use by process {} (larder), which serves it at {}", owner.child.id(), owner.url);
+    check_refusal(&second, &[data, &holder]);
     Client::new(&owner.url).ok("ListTables", json!({}));
 }
 
@@ -83,7 +84,7 @@ fn a_directory_that_cannot_be_made_is_named() {
     fs::write(&file, "").unwrap();
     let below = file.join("data");
     let output = refused(&["--data", below.to_str().unwrap(), "--dynamodb", "127.0.0.1:0"]);
-    check_refusal(&output, &[below.to_str().unwrap(), "--data"]);
+    check_refusal(&output, &[below.to_str().unwrap(), "--store"]);
 }
 
 #[test]

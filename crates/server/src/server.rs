@@ -1,7 +1,7 @@
 //! A server's life: open the port and the store, serve, stop.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use larder_engine::Engine;
@@ -49,6 +49,7 @@ impl Server {
         let (listener, address) = listen(config.address)?;
         let clock = Clock::system();
         let engine = open(&config, &clock)?;
+        engine.store().announce(&format!("http://{}", reachable(address)));
         engine.limit_history(config.history_bytes_max.unwrap_or(u64::MAX));
         if let Err(error) = engine.resume_time(&clock) {
             tracing::error!(%error, "what the clock says cannot be noted");
@@ -126,6 +127,16 @@ impl Server {
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }
+}
+
+/// The address as this machine reaches it: one that stands for all stands for loopback too.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// The port, and which it is when any was asked for.

@@ -2,6 +2,7 @@
 //!
 //! Errors are `Clone`: one failed commit answers every writer that shared it.
 
+use crate::Holder;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    #[error("{} is in use by another process: stop it, or choose another directory", path.display())]
-    InUse { path: PathBuf },
+    #[error(
+        "{} is in use by {}: stop it, or choose another directory",
+        path.display(),
+        by.as_ref().map_or("another process".to_owned(), ToString::to_string)
+    )]
+    InUse { path: PathBuf, by: Option<Box<Holder>> },
     #[error("the store has format {found} and this Larder reads up to {known}: open it with a newer Larder")]
     Newer { found: u64, known: u64 },
     #[error(
@@ -76,7 +81,10 @@ impl Error {
     /// The same, and which file it is about.
     pub(crate) fn at(self, path: &Path) -> Self {
         match self {
-            Self::InUse { .. } => Self::InUse { path: path.to_owned() },
+            Self::InUse { .. } => {
+                let by = path.parent().and_then(Holder::of).map(Box::new);
+                Self::InUse { path: path.to_owned(), by }
+            }
             Self::Io { kind: io::ErrorKind::InvalidData, cause } => {
                 Self::Foreign { path: path.to_owned(), cause }
             }
@@ -118,7 +126,7 @@ impl From<redb::Error> for Error {
             redb::Error::Io(error) => error.into(),
             // A snapshot outlives the database only where the store recovers, or has been closed.
             redb::Error::PreviousIo | redb::Error::DatabaseClosed => Self::Expired,
-            redb::Error::DatabaseAlreadyOpen => Self::InUse { path: PathBuf::new() },
+            redb::Error::DatabaseAlreadyOpen => Self::InUse { path: PathBuf::new(), by: None },
             other => Self::Damaged { cause: other.to_string() },
         }
     }

@@ -135,7 +135,7 @@ impl Lock {
         match taken {
             // A disk without locks is this process's own.
             Ok(true) | Err(BackendError::Unsupported) => Ok(Self(Arc::clone(disk))),
-            Ok(false) => Err(Error::InUse { path: PathBuf::new() }),
+            Ok(false) => Err(Error::InUse { path: PathBuf::new(), by: None }),
             Err(error) => Err(redb::Error::from(error).into()),
         }
     }

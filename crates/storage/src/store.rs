@@ -4,6 +4,7 @@ use crate::archive::{self, Archive, Ready};
 use crate::commit::{Activity, Committer, Generation, Shared, Ticket};
 use crate::early;
 use crate::file::{self, FILE_NAME, Parts, Use};
+use crate::holder::Sign;
 use crate::medium::{Base, Medium, Section};
 use crate::place::{self, Place};
 use crate::snapshot::{self, Bytes, Snapshot};
@@ -68,6 +69,8 @@ struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     archive: Mutex<Option<Archive>>,
+    /// Absent where the store is in no directory, or is only read.
+    sign: Mutex<Option<Sign>>,
     sealed: bool,
 }
 
@@ -81,7 +84,9 @@ impl Store {
                 match Self::create(dir, options) {
                     // Another process was faster.
                     Err(Error::Io { kind: io::ErrorKind::AlreadyExists, .. }) => continue,
-                    created => return created.map_err(|error| error.at(&path)),
+                    created => {
+                        return created.map(|store| store.signed(dir)).map_err(|error| error.at(&path));
+                    }
                 }
             }
             let place = place::directory(dir);
@@ -90,10 +95,10 @@ impl Store {
                 // Another process has let a copy take the file's place since, and has closed both.
                 Ok(store) if file_id(&path)? != opened => drop(store),
                 Err(Error::Early { .. }) => Self::renew(dir, options).map_err(|error| error.at(&path))?,
-                opened => return opened.map_err(|error| error.at(&path)),
+                opened => return opened.map(|store| store.signed(dir)).map_err(|error| error.at(&path)),
             }
         }
-        Err(Error::InUse { path })
+        Err(Error::InUse { path: path.clone(), by: None }.at(&path))
     }
 
     /// Opens the store in `dir` and leaves every byte of it as it is. Nobody may have it open for writing. Writes are
@@ -217,7 +222,25 @@ impl Store {
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;
         let (thread, sealed) = (Mutex::new(Some(thread)), options.key.is_some());
-        Ok(Store(Arc::new(Inner { shared, thread, archive: Mutex::default(), sealed })))
+        Ok(Store(Arc::new(Inner {
+            shared,
+            thread,
+            archive: Mutex::default(),
+            sign: Mutex::default(),
+            sealed,
+        })))
+    }
+
+    fn signed(self, dir: &Path) -> Self {
+        *self.0.sign.lock() = Some(Sign::put(dir, None));
+        self
+    }
+
+    /// Tells those who find the store in use where it is served. Nothing secret: a URL.
+    pub fn announce(&self, address: &str) {
+        if let Some(sign) = &*self.0.sign.lock() {
+            sign.address(address);
+        }
     }
 
     /// The last committed state. Waits for nothing.
@@ -320,6 +343,8 @@ impl Store {
 
 impl Inner {
     fn close(&self) -> Result<(), Error> {
+        // While the lock is still held: afterwards the note may be another's.
+        drop(self.sign.lock().take());
         self.shared.close();
         let mut thread = self.thread.lock();
         // The commit thread itself can come here when it drops the last waker of a task that owns

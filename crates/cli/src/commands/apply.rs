@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::doctor;
 use super::plan::{Target, runtime};
-use crate::terminal;
+use crate::{held, terminal};
 
 const SPINNER_PERIOD: Duration = Duration::from_millis(100);
 
@@ -43,7 +43,7 @@ impl Apply {
         let permissions = Permissions(self.allow_destroy.iter().cloned().collect());
         let runtime = runtime()?;
         let look = async {
-            let store = Store::look(self.target.store()).await?;
+            let store = held::look(self.target.store()).await?;
             let plan = provision::plan(&desired, &store).await?;
             Ok((store, plan))
         };
@@ -65,7 +65,7 @@ impl Apply {
         let applied = runtime.block_on(async {
             let stop = watch_interrupts("request");
             let mut progress = Progress::new(steps, stop);
-            let store = Store::open(self.target.store()).await?;
+            let store = held::open(self.target.store()).await?;
             let applied = provision::apply(&plan, &store, &permissions, &mut progress).await;
             progress.bar.finish_and_clear();
             Ok((store, applied?))

@@ -12,13 +12,12 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{BackupDetails, BackupStatus, BackupSummary, BackupType, BackupTypeFilter};
 use clap::Args;
-use larder::Store;
 use serde_json::json;
 
 use super::plan;
 use crate::data::chosen::Place;
 use crate::data::told;
-use crate::terminal;
+use crate::{held, terminal};
 
 /// How often it is asked whether something is done.
 pub(super) const POLL: Duration = Duration::from_millis(200);
@@ -146,7 +145,7 @@ impl Backup {
 
 /// The SDK's client of a store, whatever it is.
 pub(super) async fn client(place: &Place) -> Result<Client, String> {
-    let store = Store::open(&place.store).await.map_err(|error| told(&place.store, &error.into()))?;
+    let store = held::open(&place.store).await.map_err(|error| told(&place.store, &error.into()))?;
     store.sdk_client().await.map_err(|error| told(&place.store, &error.into()))
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use super::plan;
-use crate::terminal;
+use crate::{held, terminal};
 
 /// Measure what the systems' documents measure, beside their figures
 #[derive(Debug, Args)]
@@ -82,7 +82,7 @@ impl Options {
             }
         };
         let advise = |error: larder::store::Error| plan::advise(&address, &error);
-        let store = Store::open(&address).await.map_err(advise)?;
+        let store = held::open(&address).await.map_err(advise)?;
         if !store.is_embedded() {
             let system = System::open_with(schema.clone(), store.clone(), environment());
             let system = system.await.map_err(|error| error.to_string())?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use larder::store::{Error, STORE_VARIABLE};
-use larder::{Address, Schema, Store, census};
+use larder::{Address, Schema, census};
 use larder_model::Number;
 use larder_schema::cost::{self, Load, Prices, Report, Stored, Terms, TrafficError};
 use larder_schema::jiff::civil::Date;
@@ -23,7 +23,7 @@ use reading::Measured;
 
 use super::plan;
 use crate::data::check_there;
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Say what a system costs in a month, and what it saves
 ///
@@ -211,7 +211,7 @@ impl Cost {
         check_there(&self.store)?;
         let environment = project::environment();
         let found = plan::runtime()?.block_on(async {
-            let store = Store::open(&self.store).await?;
+            let store = held::open(&self.store).await?;
             let mut found = BTreeMap::new();
             for table in &schema.tables {
                 let name = schema.table_name(table, &environment).map_err(|error| error.to_string());

@@ -54,15 +54,15 @@ type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Show five systems at work on one store, with DynamoDB's protocol open
 ///
-/// Nothing has to be installed or prepared, and nothing is left behind unless --data is given.
+/// Nothing has to be installed or prepared, and nothing is left behind unless --store is given.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// How long, as in 30s or 5m [default: until Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
     /// Where the store is, and stays [default: a temporary directory, removed at the end]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[arg(long, alias = "data", value_name = "DIR")]
+    store: Option<PathBuf>,
     /// Where to listen [default: 127.0.0.1:8000, or another port if that is taken]
     #[arg(long, value_name = "ADDRESS", value_parser = serve::address)]
     dynamodb: Option<SocketAddr>,
@@ -79,16 +79,16 @@ pub(crate) struct Demo {
 
 impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let temporary = match &self.data {
+        let temporary = match &self.store {
             Some(_) => None,
             None => {
                 let made = tempfile::Builder::new().prefix("larder-demo-").tempdir();
                 Some(made.map_err(|error| {
-                    format!("cannot make a temporary directory: {error}; give one with --data")
+                    format!("cannot make a temporary directory: {error}; give one with --store")
                 })?)
             }
         };
-        let path = self.data.clone().or_else(|| temporary.as_ref().map(|made| made.path().to_owned()));
+        let path = self.store.clone().or_else(|| temporary.as_ref().map(|made| made.path().to_owned()));
         let address = Address::Directory(path.expect("one of them is there"));
         let summary = plan::runtime()?.block_on(self.live(&address))?;
         let faults = summary.faults();
@@ -101,13 +101,15 @@ impl Demo {
     }
 
     fn farewell(&self) -> String {
-        match &self.data {
+        match &self.store {
             Some(path) => {
                 let path = path.display();
                 let look = screen::look_inside(&format!("http://{PORT}"));
-                format!("The data stays in {path}. To look inside:\n  larder serve --data {path}\n  {look}\n")
+                format!(
+                    "The data stays in {path}. To look inside:\n  larder serve --store {path}\n  {look}\n"
+                )
             }
-            None => "The data is gone; --data DIR keeps it.\n".to_owned(),
+            None => "The data is gone; --store DIR keeps it.\n".to_owned(),
         }
     }
 

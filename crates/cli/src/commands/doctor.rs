@@ -19,7 +19,7 @@ use larder_schema::{Diagnostic, TableSetup};
 use serde_json::json;
 
 use super::plan;
-use crate::{http, project, terminal};
+use crate::{held, http, project, terminal};
 
 /// Less than this is worth a word.
 const FREE_BYTES_MIN: u64 = 1_000_000_000;
@@ -131,7 +131,7 @@ impl Doctor {
         plan::runtime()?.block_on(async {
             let reached = async {
                 let start = Instant::now();
-                let store = Store::look(address).await?;
+                let store = held::look(address).await?;
                 let opened = start.elapsed();
                 let reached = probe::reach(&store).await?;
                 Ok((store, Reached { took: opened + reached.took, ..reached }))

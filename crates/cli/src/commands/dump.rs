@@ -20,7 +20,6 @@ use clap::{Args, ValueEnum};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::TryStreamExt as _;
-use larder::Store;
 use larder::export::Exported;
 use larder_model::TableName;
 use serde_json::json;
@@ -29,7 +28,7 @@ use tempfile::NamedTempFile;
 use super::{load, plan};
 use crate::data::chosen::{Chosen, Place, Systems, chosen};
 use crate::data::{Around, check_there, lines, told};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Write out all items of systems or entities, as lines that `larder load` takes back
 ///
@@ -153,7 +152,7 @@ impl Dump {
     }
 
     async fn export(&self, tables: &[(TableName, Option<String>)], around: &Around) -> Result<(), String> {
-        let store = Store::open(&self.place.store).await;
+        let store = held::open(&self.place.store).await;
         let store = around.on(store.map_err(|error| told(&self.place.store, &error.into()))?);
         for (table, region) in tables {
             let bar = terminal::progress(None, table.to_string());
@@ -186,7 +185,7 @@ impl Dump {
     async fn write(&self, all: &[Chosen], around: &Around, out: &mut Out) -> Result<usize, String> {
         let bar = terminal::progress(None, "");
         let advised = |error| told(&self.place.store, &error);
-        let store = Store::open(&self.place.store).await.map_err(|error| advised(error.into()))?;
+        let store = held::open(&self.place.store).await.map_err(|error| advised(error.into()))?;
         let mut systems = Systems::on(around.on(store));
         let hides = self.out == Path::new(project::STDIN) && !self.show_secrets;
         let (mut written, mut hidden) = (0, 0);

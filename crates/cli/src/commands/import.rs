@@ -22,7 +22,7 @@ use serde_json::json;
 use super::{plan, scan};
 use crate::data::chosen::Place;
 use crate::data::{check_there, told};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Parts of a large table that are sampled each, so that no partition stands for all.
 const SEGMENTS: u32 = 8;
@@ -114,7 +114,7 @@ impl Import {
     async fn deployed(&self) -> Result<(Found, String), String> {
         let wrong = |error: larder::store::Error| told(&self.place.store, &Error::from(error));
         check_there(&self.place.store)?;
-        let store = Store::open(&self.place.store).await.map_err(wrong)?;
+        let store = held::open(&self.place.store).await.map_err(wrong)?;
         let all = store.list_tables().await.map_err(wrong)?;
         let tables = match self.from.is_empty() {
             true => all,

@@ -29,7 +29,7 @@ use super::{apply, plan};
 use crate::data::chosen::{Place, Systems};
 use crate::data::lines::Line;
 use crate::data::{Given, Kind, system_named, told};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Records of one batch: enough to keep many requests under way.
 const BATCH_RECORDS_MAX: usize = 2_000;
@@ -137,7 +137,7 @@ impl Load {
         let stop = apply::watch_interrupts("batch");
         // Otherwise all of it was checked already.
         let mut checks = if self.on_error.is_some() { Some(nowhere().await?) } else { None };
-        let store = Store::open(&self.place.store).await;
+        let store = held::open(&self.place.store).await;
         let store = store.map_err(|error| told(&self.place.store, &error.into()))?;
         let mut systems = Systems::on(store);
         let mut done = Done::new();

@@ -25,7 +25,7 @@ use serde_json::{Value as Json, json};
 use super::{apply, plan};
 use crate::data::{lines, moment, system_at, told};
 use crate::history::{self, Past};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Records that are named on a screen.
 const NAMED_MAX: usize = 20;
@@ -147,9 +147,9 @@ impl Target {
     async fn look(&self, schemas: &Schemas) -> Result<Migration, Error> {
         self.on(
             schemas,
-            Store::look(&self.store).await?,
+            held::look(&self.store).await?,
             match self.other() {
-                Some(to) => Some(Store::look(to).await?),
+                Some(to) => Some(held::look(to).await?),
                 None => None,
             },
         )
@@ -158,9 +158,9 @@ impl Target {
     async fn open(&self, schemas: &Schemas) -> Result<Migration, Error> {
         self.on(
             schemas,
-            Store::open(&self.store).await?,
+            held::open(&self.store).await?,
             match self.other() {
-                Some(to) => Some(Store::open(to).await?),
+                Some(to) => Some(held::open(to).await?),
                 None => None,
             },
         )
@@ -398,7 +398,7 @@ impl Finish {
 impl Status {
     fn run(self) -> Result<ExitCode, String> {
         let known =
-            plan::runtime()?.block_on(async { migrate::known(&Store::look(&self.store).await?).await });
+            plan::runtime()?.block_on(async { migrate::known(&held::look(&self.store).await?).await });
         let known = known.map_err(|error| told(&self.store, &error))?;
         let text = if self.json {
             format!("{:#}\n", Json::Array(known.iter().map(state_json).collect()))

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use larder::Address;
 use larder::provision::{self, Desired, Plan as Planned};
 use larder::store::{Error, STORE_VARIABLE};
-use larder::{Address, Store};
 use larder_schema::EnvironmentError;
 use tokio::runtime::{self, Runtime};
 
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Show what `larder apply` would do, and do nothing
 ///
@@ -49,7 +49,7 @@ impl Plan {
 pub(crate) fn show(target: &Target, json: bool) -> Result<Planned, String> {
     let desired = target.desired()?;
     let plan = runtime()?.block_on(async {
-        let store = Store::look(&target.store).await?;
+        let store = held::look(&target.store).await?;
         provision::plan(&desired, &store).await
     });
     let plan = plan.map_err(|error| target.advise(&error))?;
@@ -112,9 +112,6 @@ const CREDENTIALS: [&str; 6] = [
 /// What a store says, and the next step.
 pub(crate) fn advise(store: &Address, error: &Error) -> String {
     let step = match (store, error) {
-        (Address::Directory(_), Error::Engine(_)) if error.to_string().contains("in use") => {
-            "; while `larder serve` has it, use --store dynamodb:http://127.0.0.1:8000"
-        }
         (Address::DynamoDb { endpoint: Some(_) }, Error::Unreachable { .. }) => {
             "; start it with `larder serve`, or name another with --store"
         }

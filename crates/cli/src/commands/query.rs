@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use clap::Args;
 use larder::Fields;
 use larder_schema::Type;
+use larder_schema::jiff::civil::Date;
+use larder_schema::schema::Precision;
 
 use crate::data::{self, Access, Given, Kind, Target};
 use crate::terminal;
@@ -23,10 +25,10 @@ pub(crate) struct Query {
     /// Only with this sort key
     #[arg(long, value_name = "VALUE", conflicts_with_all = ["from", "until", "begins_with"])]
     at: Option<String>,
-    /// Only with this sort key or a later one
+    /// Only with this sort key or a later one; where it is a moment, a day is its first one
     #[arg(long, value_name = "VALUE", conflicts_with = "begins_with")]
     from: Option<String>,
-    /// Only with this sort key or an earlier one
+    /// Only with this sort key or an earlier one; where it is a moment, a day is its last one
     #[arg(long, value_name = "VALUE", conflicts_with = "begins_with")]
     until: Option<String>,
     /// Only with a sort key that begins so
@@ -53,11 +55,13 @@ impl Query {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let kind = self.target.kind()?;
         let (index, partition, sort) = partition(&kind, &self.asked)?;
-        let bound = |option: &str, text: &Option<String>| {
-            text.as_ref().map(|text| kind.value(&sort, option, text)).transpose()
+        let bound = |option: &str, text: &Option<String>, end: End| {
+            let text = text.as_ref().map(|text| whole_day(&sort, text, end).unwrap_or_else(|| text.clone()));
+            text.map(|text| kind.value(&sort, option, &text)).transpose()
         };
-        let (at, from) = (bound("--at", &self.at)?, bound("--from", &self.from)?);
-        let until = bound("--until", &self.until)?;
+        let at = self.at.as_ref().map(|text| kind.value(&sort, "--at", text)).transpose()?;
+        let from = bound("--from", &self.from, End::First)?;
+        let until = bound("--until", &self.until, End::Last)?;
         let page = self.target.work(&kind, Access::Existing, async |shelf| {
             let mut query = match index {
                 Some(index) => shelf.index_by(index, partition),
@@ -102,6 +106,27 @@ impl Query {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Which moment of a day is meant.
+#[derive(Clone, Copy)]
+enum End {
+    First,
+    Last,
+}
+
+/// The first or last moment of a day that is given where a moment is wanted, in UTC and as the type has it.
+fn whole_day(sort: &Type, text: &str, end: End) -> Option<String> {
+    let day: Date = text.parse().ok().filter(|_| text.len() == "2026-01-15".len())?;
+    let zone = if *sort == Type::Datetime { "" } else { "Z" };
+    let time = match (sort, end) {
+        (Type::Instant(_) | Type::Epoch | Type::Datetime, End::First) => "00:00:00",
+        (Type::Instant(Precision::Millis), End::Last) => "23:59:59.999",
+        (Type::Instant(Precision::Micros), End::Last) => "23:59:59.999999",
+        (Type::Instant(Precision::Seconds) | Type::Epoch | Type::Datetime, End::Last) => "23:59:59",
+        _ => return None,
+    };
+    Some(format!("{day}T{time}{zone}"))
 }
 
 /// The index that is asked, if not the table itself, the partition that is named by fields, and what its sort keys are.

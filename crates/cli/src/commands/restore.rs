@@ -77,7 +77,21 @@ impl Restore {
         let request = client.restore_table_to_point_in_time().set_source_table_name(self.table.clone());
         let request = request.target_table_name(&self.to).set_restore_date_time(self.at);
         let request = if self.at.is_none() { request.use_latest_restorable_time(true) } else { request };
-        request.send().await.map(drop).map_err(|error| failed(&error))
+        let Err(error) = request.send().await else { return Ok(()) };
+        let out_of_range =
+            error.as_service_error().is_some_and(|error| error.is_invalid_restore_time_exception());
+        let range = if out_of_range { self.range(client).await } else { None };
+        Err(format!("{}{}", failed(&error), range.unwrap_or_default()))
+    }
+
+    /// From when to when the table can be gone back to, as the store tells.
+    async fn range(&self, client: &Client) -> Option<String> {
+        let request = client.describe_continuous_backups().set_table_name(self.table.clone());
+        let described = request.send().await.ok()?.continuous_backups_description?;
+        let recovery = described.point_in_time_recovery_description?;
+        let [from, to] = [recovery.earliest_restorable_date_time?, recovery.latest_restorable_date_time?]
+            .map(|moment| moment.fmt(DateTimeFormat::DateTime).unwrap_or_default());
+        Some(format!("; it can be gone back to any moment from {from} to {to}: give one with --at"))
     }
 }
 

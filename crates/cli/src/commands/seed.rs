@@ -6,13 +6,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::{Error, Fields, Store};
+use larder::{Error, Fields};
 use larder_schema::Sampler;
 
 use super::plan;
 use crate::data::chosen::{Place, Systems, chosen};
 use crate::data::{Kind, told};
-use crate::terminal;
+use crate::{held, terminal};
 
 const BATCH_RECORDS_MAX: usize = 100;
 
@@ -72,7 +72,7 @@ impl Seed {
 
     /// How many were refused. They are told.
     async fn put(&self, made: &[(Kind, Vec<Fields>)]) -> Result<usize, Error> {
-        let mut systems = Systems::on(Store::open(&self.place.store).await?);
+        let mut systems = Systems::on(held::open(&self.place.store).await?);
         let mut refused = 0;
         for (kind, records) in made {
             let name = format!("{}.{}", kind.schema.system, kind.entity().name);

@@ -13,11 +13,11 @@ use std::process;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use larder::Address;
+use larder::store::STORE_VARIABLE;
 use larder_server::{ArchiveOptions, Config, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
-
-const DEFAULT_DIRECTORY: &str = "larder-data";
 
 /// Serve DynamoDB's protocol.
 ///
@@ -25,9 +25,9 @@ const DEFAULT_DIRECTORY: &str = "larder-data";
 /// credentials. Requests are not authenticated.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where the store is, created if absent [default: larder-data]
-    #[arg(long, value_name = "DIR", conflicts_with = "memory")]
-    data: Option<PathBuf>,
+    /// Where the store is, created if absent [env: LARDER_STORE] [default: larder-data]
+    #[arg(long, alias = "data", value_name = "DIR", conflicts_with = "memory")]
+    store: Option<Address>,
     /// Keep everything in memory; it is gone when the server stops
     #[arg(long)]
     memory: bool,
@@ -99,17 +99,26 @@ impl Serve {
                 Some(ArchiveOptions { keep_ms, ..options })
             }
         };
-        let store = if self.memory {
-            StoreConfig::Memory
-        } else {
-            StoreConfig::Directory {
-                path: self.data.unwrap_or_else(|| DEFAULT_DIRECTORY.into()),
+        let address = match self.store {
+            _ if self.memory => Address::Memory,
+            Some(address) => address,
+            None => from_environment()?,
+        };
+        let store = match address {
+            Address::Memory => StoreConfig::Memory,
+            Address::DynamoDb { .. } => {
+                return Err(format!(
+                    "{address} is served elsewhere: name a directory with --store, or --memory"
+                ));
+            }
+            Address::Directory(path) => StoreConfig::Directory {
+                path,
                 durability: match self.durability {
                     DurabilityWord::Immediate => Durability::Immediate,
                     DurabilityWord::Relaxed => Durability::Relaxed,
                 },
                 key: super::key(self.key_file.as_deref())?,
-            }
+            },
         };
         let mut limits = Limits::of_this_machine();
         limits.memory_bytes = self.memory_limit.unwrap_or(limits.memory_bytes);
@@ -117,6 +126,14 @@ impl Serve {
         let (address, allow_remote, ttl_delay) = (self.dynamodb, self.allow_remote, self.ttl_delay);
         let history_bytes_max = self.history_limit;
         Ok(Config { address, allow_remote, store, archive, ttl_delay, limits, history_bytes_max })
+    }
+}
+
+/// The store that the environment names, as other commands take it.
+fn from_environment() -> Result<Address, String> {
+    match std::env::var(STORE_VARIABLE) {
+        Ok(text) => text.parse().map_err(|error| format!("{STORE_VARIABLE}: {error}")),
+        Err(_) => Ok(Address::default()),
     }
 }
 
@@ -187,7 +204,7 @@ pub(super) fn advise(error: &Error) -> String {
             address.port().checked_add(1).unwrap_or_default()
         ),
         Error::Listen { .. } => format!("{error}; choose another address with --dynamodb"),
-        Error::Directory { .. } => format!("{error}; make it writable, or choose another with --data"),
+        Error::Directory { .. } => format!("{error}; make it writable, or choose another with --store"),
         _ => error.to_string(),
     }
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use larder::Address;
+use larder::store::STORE_VARIABLE;
 use larder_model::Clock;
 use larder_storage::{Options, Store};
 use serde_json::json;
@@ -18,8 +20,8 @@ use crate::terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// Where the store is
-    #[arg(long, value_name = "DIR", default_value = "larder-data")]
-    data: PathBuf,
+    #[arg(long, alias = "data", env = STORE_VARIABLE, value_name = "DIR", default_value_t = Address::default())]
+    store: Address,
     /// A file with the key of an encrypted store; the key itself can be in LARDER_KEY instead
     #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE")]
     key_file: Option<PathBuf>,
@@ -30,10 +32,11 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        super::check_store(&self.data)?;
-        let place = self.data.display();
+        let dir = super::directory(&self.store)?;
+        super::check_store(dir)?;
+        let place = dir.display();
         let key = super::key(self.key_file.as_deref())?;
-        let store = Store::open_read_only(&self.data, Options { key, ..Options::default() })
+        let store = Store::open_read_only(dir, Options { key, ..Options::default() })
             .map_err(|error| format!("{place}: {error}"))?;
         let progress = terminal::progress(None, "entries read");
         let verified =

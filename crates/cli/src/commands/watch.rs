@@ -20,7 +20,7 @@ use tokio::time::{self, Instant, MissedTickBehavior};
 use self::stream::Stream;
 use super::{plan, query};
 use crate::data::{self, Given, Kind, Target};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Others use a directory for a moment; who cannot look for longer is told.
 const TOLD_AFTER: u32 = 3;
@@ -216,7 +216,7 @@ impl<'a> Place<'a> {
     ) -> Result<(UnixTime, Vec<Seen>), Error> {
         let store = match &self.kept {
             Some(store) => store.clone(),
-            None => Store::look(self.address).await?,
+            None => held::look(self.address).await?,
         };
         if !matches!(self.address, Address::Directory(_)) {
             self.kept = Some(store.clone());

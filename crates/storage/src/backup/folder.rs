@@ -186,7 +186,7 @@ impl Folder {
         let file = self.on(&path, || private().create(true).truncate(false).open(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => Err(Error::InUse { path }),
+            Err(fs::TryLockError::WouldBlock) => Err(Error::InUse { path, by: None }),
             Err(fs::TryLockError::Error(error)) => self.on(&path, || Err(error)),
         }
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{check_store, key};
 use crate::data::chosen::Place;
-use crate::{http, terminal};
+use crate::{held, http, terminal};
 
 /// Where a server sends its store from.
 const PATH: &str = "/_larder/backup";
@@ -60,7 +60,14 @@ impl Directory {
         let begun = Instant::now();
         let key = key(self.key_file.as_deref())?;
         let bar = terminal::progress(None, "entries backed up");
-        let (repository, made) = match &place.store {
+        // A server goes on while it sends its store.
+        let served = match &place.store {
+            Address::Directory(path) => held::served(path),
+            _ => None,
+        };
+        let store = served
+            .map_or_else(|| place.store.clone(), |endpoint| Address::DynamoDb { endpoint: Some(endpoint) });
+        let (repository, made) = match &store {
             Address::Directory(path) => {
                 check_store(path)?;
                 let options = Options { key, ..Options::default() };

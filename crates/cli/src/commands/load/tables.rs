@@ -18,7 +18,7 @@ use super::{
 use crate::commands::apply;
 use crate::data::chosen::Systems;
 use crate::data::{system_at, told};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// An export, and the table it goes into.
 struct Move {
@@ -101,7 +101,7 @@ impl Load {
     /// The table as it is, or as it will be made: a store that is looked at stays as it was.
     async fn seen(&self, from: &Move) -> Result<Import, String> {
         let advised = |error: StoreError| told(&self.place.store, &error.into());
-        let store = from.store(&Store::look(&self.place.store).await.map_err(advised)?);
+        let store = from.store(&held::look(&self.place.store).await.map_err(advised)?);
         match (Import::into(&store, &from.table).await, &from.schema) {
             (Err(StoreError::NoTable { .. }), Some(schema)) if store.is_embedded() => {
                 let mut nowhere = nowhere().await?;
@@ -114,7 +114,7 @@ impl Load {
 
     async fn write_tables(&self, moves: &[Move]) -> Result<ExitCode, String> {
         let stop = apply::watch_interrupts("batch");
-        let store = Store::open(&self.place.store).await;
+        let store = held::open(&self.place.store).await;
         let store = store.map_err(|error| told(&self.place.store, &error.into()))?;
         let mut systems = Systems::on(store.clone());
         let mut done = Done::new();

@@ -36,7 +36,7 @@ pub(super) fn run(
     let parent = to.canonicalize().map_err(cannot)?.parent().map(Path::to_owned);
     parent.map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all()).map_err(cannot)?;
     terminal::print(&format!(
-        "{} is a store with {}: {made}\nNext: `larder verify --data {}`, then serve it with `larder serve --data {}`.\n",
+        "{} is a store with {}: {made}\nNext: `larder verify --store {}`, then serve it with `larder serve --store {}`.\n",
         to.display(),
         terminal::count(tables(to, options)?, "table"),
         to.display(),
