@@ -524,7 +524,7 @@ async fn a_value_decides_its_own_end(store: Store) {
 }
 
 async fn what_has_not_changed_is_renewed(store: Store) {
-    let system = systems::open_text(&pages("conditional etag, modified", "grace 1h"), &store).await;
+    let system = systems::open_text(&pages("", "grace 1h"), &store).await;
     store.clock().stop();
     let (pages, source) = (shelf(&system, "Page"), Source::default());
     let load = |source: &Source| {

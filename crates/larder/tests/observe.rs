@@ -180,7 +180,7 @@ fn calls_and_dollars_saved_are_counted_for_each_entity() {
 fn a_secret_is_never_told() {
     let lines = logs::captured(|| {
         on_one_thread(async {
-            let text = pages("", "l1 1h\nwrites behind\nlog hit, miss, load, write, error")
+            let text = pages("", "l1 1h\nwrites behind\nlog hit, miss, load, write")
                 .replace("text:     string", "text: string\ntoken: string secret match /[a-z]+/");
             let store = Store::memory().await;
             let system = systems::open_text(&text, &store).await;

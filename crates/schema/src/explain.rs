@@ -295,6 +295,11 @@ pub const RULES: &[Rule] = &[
         "Tables and indexes are called by 3 to 255 characters of a-z, A-Z, 0-9, `_`, `.` and `-`.",
     ),
     warning(
+        "L0512",
+        "a timeout shorter than the call",
+        "`latency` says how long a call of the source takes, `timeout` when it is given up. With a timeout below the longest\ncall, calls fail that would have been answered. Make it longer, or mend what `latency` says.",
+    ),
+    warning(
         "L0513",
         "a table that holds nothing",
         "The table would be made, and no program could put anything into it.",

@@ -166,7 +166,6 @@ pub struct Source {
     /// Soft: the stale value is given when there is one. Hard: the call is given up.
     pub timeout_millis: Option<(i64, i64)>,
     pub breaker: Option<Breaker>,
-    pub conditional: Vec<Conditional>,
 }
 
 /// At most so many calls in so long a time, and so many at once after a pause.
@@ -189,13 +188,6 @@ pub struct Retry {
 pub struct Breaker {
     pub failures: u32,
     pub rest_millis: i64,
-}
-
-/// What a source understands to answer "not changed".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conditional {
-    Etag,
-    Modified,
 }
 
 /// A value written with params in it.
@@ -545,7 +537,6 @@ impl NumberRange {
 /// How an entity is cached and written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    pub mode: Mode,
     pub writes: Writes,
     pub on_error: OnError,
     pub oversize: Oversize,
@@ -577,14 +568,13 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            mode: Mode::Records,
             writes: Writes::Through,
             on_error: OnError::Closed,
             oversize: Oversize { first: OversizeStep::Refuse, otherwise: None },
             l1: None,
             reads: Consistency::Eventual,
             scan: Scan::Deny,
-            log: vec![LogEvent::Error],
+            log: Vec::new(),
             stale_millis: None,
             grace_millis: None,
             refresh_percent: None,
@@ -597,14 +587,6 @@ impl Default for Policy {
             checks: CheckMode::Strict,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Records of their own right: no source.
-    Records,
-    ReadThrough,
-    CacheAside,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -666,7 +648,6 @@ pub enum Scan {
 pub enum LogEvent {
     Hit,
     Miss,
-    Error,
     Oversize,
     Write,
     Load,

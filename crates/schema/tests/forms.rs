@@ -107,7 +107,6 @@ source web {
   retry        3 backoff 100ms..5s
   timeout      2s..10s
   breaker      5 for 30s
-  conditional  etag, modified
 }
 table things {
   name        "things-{version}"
@@ -125,14 +124,13 @@ table things {
   entity Thing from web {
     key       "T#{place}" / number
     ttl       doc.age
-    mode      cache_aside
     writes    behind drain 2s queue 50
     on_error  open
     oversize  compress else split
     l1        5m size 10MB
     reads     strong
     scan      ask
-    log       hit, miss, error, oversize, write, load
+    log       hit, miss, oversize, write, load
     stale     10m
     grace     1d
     refresh   80%
@@ -199,6 +197,22 @@ fn every_setting_is_understood() {
     assert!(loaded.diagnostics.is_empty(), "{:#?}", loaded.diagnostics);
     for rule in SETTINGS {
         assert!(EVERYTHING.contains(&format!("{} ", rule.name)), "{} is not shown", rule.name);
+    }
+}
+
+#[test]
+fn the_documentation_tells_of_every_policy() {
+    let text = emit::docs(&schema(EVERYTHING));
+    for told in [
+        "left alone for 30s after 5 failures in a row",
+        "Fetched again when 80 % of its life is over.",
+        "Lives vary by 10 %, so that not all end at once.",
+        "Values over 10 KB are stored compressed.",
+        "Writes carry a version, and lose against a newer one.",
+        "Can be invalidated by `place`, `kind-{kind}`, besides its key.",
+        "1 to 5 a minute",
+    ] {
+        assert!(text.contains(told), "{told} is missing:\n{text}");
     }
 }
 

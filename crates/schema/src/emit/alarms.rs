@@ -349,7 +349,7 @@ pub(super) fn metric_name(schema: &Schema, kind: MetricKind) -> Option<&str> {
 /// The entities that are read with a source behind them.
 pub(super) fn cached(schema: &Schema) -> Vec<&Entity> {
     let all = schema.tables.iter().flat_map(|table| &table.entities);
-    all.filter(|entity| entity.policy.mode != Mode::Records).collect()
+    all.filter(|entity| entity.source.is_some()).collect()
 }
 
 /// A metric as the layer tells it: by system and entity.

@@ -458,12 +458,7 @@ fn caching(out: &mut String, schema: &Schema, entity: &Entity) {
             .source(source)
             .and_then(|source| source.cost)
             .map_or(String::new(), |cost| format!(" (${cost} a call)"));
-        let how = match policy.mode {
-            Mode::ReadThrough => "Read through: what is not there is fetched from",
-            Mode::CacheAside => "Looked up by the caller, who fetches what is not there from",
-            Mode::Records => "Comes from",
-        };
-        lines.push(format!("{how} `{source}`{cost}."));
+        lines.push(format!("Read through: what is not there is fetched from `{source}`{cost}."));
     }
     if let Writes::Behind { drain_millis, queue } = policy.writes {
         lines.push(format!(
@@ -497,6 +492,31 @@ fn caching(out: &mut String, schema: &Schema, entity: &Entity) {
         if let Some(millis) = set {
             lines.push(text.replace("{}", &spelled(millis)));
         }
+    }
+    for (set, text) in [
+        (policy.refresh_percent, "Fetched again when {} % of its life is over."),
+        (policy.jitter_percent, "Lives vary by {} %, so that not all end at once."),
+    ] {
+        if let Some(percent) = set {
+            lines.push(text.replace("{}", &percent.to_string()));
+        }
+    }
+    if let Some(bytes) = policy.compress_over {
+        lines.push(format!("Values over {} are stored compressed.", size(bytes)));
+    }
+    if policy.versions {
+        lines.push("Writes carry a version, and lose against a newer one.".to_owned());
+    }
+    if !policy.labels.is_empty() {
+        let labels: Vec<String> = policy
+            .labels
+            .iter()
+            .map(|label| match label {
+                Label::Field(name) => format!("`{name}`"),
+                Label::Template(template) => format!("`{}`", template.source()),
+            })
+            .collect();
+        lines.push(format!("Can be invalidated by {}, besides its key.", labels.join(", ")));
     }
     if let CheckMode::Record(field) = &policy.checks {
         lines.push(format!("A record that breaks a check is kept, with what it breaks in `{field}`."));
@@ -724,10 +744,17 @@ fn sources(out: &mut String, schema: &Schema) {
                     format!("{} times, {}", retry.attempts, range(Some(retry.backoff_millis)))
                 }),
                 range(source.timeout_millis),
+                source.breaker.map_or("-".to_owned(), |breaker| {
+                    format!(
+                        "left alone for {} after {} failures in a row",
+                        duration_source(breaker.rest_millis),
+                        breaker.failures
+                    )
+                }),
             ]
         })
         .collect();
-    rows(out, &["source", "a call costs", "latency", "pace", "retry", "timeout"], &list);
+    rows(out, &["source", "a call costs", "latency", "pace", "retry", "timeout", "breaker"], &list);
     for source in schema.sources.iter().filter(|source| !source.docs.is_empty()) {
         let _ = writeln!(out, "**{}**: {}\n", source.name, source.docs.join(" "));
     }

@@ -220,7 +220,7 @@ fn least(table: &Table) -> Vec<&'static str> {
     let changes = |entity: &Entity| {
         let policy = &entity.policy;
         // A load that only one process may make is claimed by an update.
-        policy.mode == Mode::Records || policy.flight_millis.is_some() || !entity.lifecycles.is_empty()
+        entity.source.is_none() || policy.flight_millis.is_some() || !entity.lifecycles.is_empty()
     };
     let query = any(|_| true) && (table.sort.is_some() || !table.indexes.is_empty());
     let scan = any(|entity| entity.policy.scan != Scan::Deny);

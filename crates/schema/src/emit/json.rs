@@ -133,7 +133,6 @@ fn source(source: &Source) -> Json {
                 |breaker| json!({"failures": breaker.failures, "rest_ms": breaker.rest_millis}),
             ),
         ),
-        ("conditional", list(&source.conditional, |kind| json!(word(kind)))),
     ])
 }
 
@@ -280,7 +279,6 @@ fn entity(entity: &Entity) -> Json {
 
 fn policy(policy: &Policy) -> Json {
     object([
-        ("mode", json!(word(&policy.mode))),
         (
             "writes",
             match policy.writes {

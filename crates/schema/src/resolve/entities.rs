@@ -53,19 +53,6 @@ pub(super) fn entity<'a>(
     for setting in frame.defaults.entity.iter().copied().chain(&item.settings) {
         settings::entity(context, &mut written, setting);
     }
-    if item.source.is_none() && written.mode_given && written.policy.mode != Mode::Records {
-        // A default mode is for those that have a source; said here it is a mistake.
-        if let Some(setting) = item.settings.iter().find(|setting| setting.name.text == "mode") {
-            context.report(
-                Diagnostic::new("L0206", setting.span, "this entity has no source to read through")
-                    .help(format!("write `entity {} from SOURCE`", item.name.text)),
-            );
-        }
-        written.policy.mode = Mode::Records;
-    } else if item.source.is_some() && !written.mode_given {
-        written.policy.mode = Mode::ReadThrough;
-    }
-
     let owner = Owner { name: &item.name.text, lifecycles: &item.lifecycles, entity: true };
     let read = types::fields(context, &item.fields, frame.scope, owner);
     let complete = read.fields.len() == item.fields.len();

@@ -43,6 +43,20 @@ pub(super) fn resolve<'a>(
                 for setting in words {
                     settings::source(context, &mut source, setting);
                 }
+                if let (Some((_, longest)), Some((_, hard))) = (source.latency_millis, source.timeout_millis)
+                    && hard < longest
+                {
+                    let span = words.iter().find(|setting| setting.name.text == "timeout");
+                    context.report(
+                        Diagnostic::new(
+                            "L0512",
+                            span.map_or(name.span, |setting| setting.span),
+                            format!("`{}` is given up before it answers", name.text),
+                        )
+                        .note("a call takes as long as `latency` says, and longer than `timeout` lets it")
+                        .help("make the timeout longer than the longest call"),
+                    );
+                }
                 schema.sources.push(source);
             }
             _ => {}

@@ -56,7 +56,12 @@ pub const SETTINGS: &[SettingRule] = &[
         "somebody is told when a month has cost this much",
     ),
     rule(Place::Source, "cost", "MONEY per call", "what a call costs"),
-    rule(Place::Source, "latency", "DURATION..DURATION", "how long a call takes"),
+    rule(
+        Place::Source,
+        "latency",
+        "DURATION..DURATION",
+        "how long a call takes; its timeout is to be longer",
+    ),
     rule(
         Place::Source,
         "pace",
@@ -80,12 +85,6 @@ pub const SETTINGS: &[SettingRule] = &[
         "breaker",
         "N for DURATION",
         "after N failures in a row the source is left alone that long",
-    ),
-    rule(
-        Place::Source,
-        "conditional",
-        "etag | modified {, …}",
-        "what the source understands to answer \"not changed\"",
     ),
     rule(Place::Table, "name", "PARAM | TEMPLATE", "what the store calls the table; params may stand in it"),
     rule(Place::Table, "region", "TEXT", "where it lives"),
@@ -120,12 +119,6 @@ pub const SETTINGS: &[SettingRule] = &[
     ),
     rule(
         Place::Entity,
-        "mode",
-        "read_through | cache_aside | records",
-        "who calls the source: the layer, the caller, or nobody",
-    ),
-    rule(
-        Place::Entity,
         "writes",
         "through | behind [drain DURATION] [queue N]",
         "before the answer, or after it",
@@ -150,7 +143,12 @@ pub const SETTINGS: &[SettingRule] = &[
         "deny | ask | allow",
         "whether the whole table may be read; `ask` shows the price first",
     ),
-    rule(Place::Entity, "log", "hit | miss | error | oversize | write | load {, …}", "what is logged"),
+    rule(
+        Place::Entity,
+        "log",
+        "hit | miss | oversize | write | load {, …}",
+        "what is logged besides failures",
+    ),
     rule(Place::Entity, "stale", "DURATION", "given that long past its time while a new one is fetched"),
     rule(Place::Entity, "grace", "DURATION", "given that long past its time when the source fails"),
     rule(Place::Entity, "refresh", "PERCENT", "fetched again when this share of its life is over"),
@@ -494,15 +492,6 @@ pub(crate) fn source<'a>(context: &mut Context<'a>, source: &mut Source, setting
                 Some(Breaker { failures, rest_millis: words.duration()? })
             });
         }
-        "conditional" => {
-            source.conditional = context
-                .read_setting(Place::Source, setting, |words| {
-                    listed(words, |words| {
-                        words.one_of(&[("etag", Conditional::Etag), ("modified", Conditional::Modified)])
-                    })
-                })
-                .unwrap_or_default();
-        }
         _ => context.unknown_setting(Place::Source, setting),
     }
 }
@@ -624,7 +613,6 @@ pub(crate) fn table<'a>(context: &mut Context<'a>, table: &mut TableSettings, se
 pub(crate) struct EntitySettings {
     pub(crate) policy: Policy,
     pub(crate) ttl: Option<TtlWritten>,
-    pub(crate) mode_given: bool,
     pub(crate) scan_span: Option<Span>,
     pub(crate) l1_span: Option<Span>,
     pub(crate) labels: Vec<(LabelWritten, Span)>,
@@ -655,17 +643,6 @@ pub(crate) fn entity<'a>(context: &mut Context<'a>, entity: &mut EntitySettings,
             match parse_expression(context.text(file), &setting.values) {
                 Ok(expression) => entity.ttl = Some(TtlWritten { span: expression.span, expression }),
                 Err(problems) => context.diagnostics.extend(problems),
-            }
-        }
-        "mode" => {
-            let choices = [
-                ("read_through", Mode::ReadThrough),
-                ("cache_aside", Mode::CacheAside),
-                ("records", Mode::Records),
-            ];
-            if let Some(mode) = context.read_setting(Place::Entity, setting, |words| words.one_of(&choices)) {
-                policy.mode = mode;
-                entity.mode_given = true;
             }
         }
         "writes" => {
@@ -736,7 +713,6 @@ pub(crate) fn entity<'a>(context: &mut Context<'a>, entity: &mut EntitySettings,
             let choices = [
                 ("hit", LogEvent::Hit),
                 ("miss", LogEvent::Miss),
-                ("error", LogEvent::Error),
                 ("oversize", LogEvent::Oversize),
                 ("write", LogEvent::Write),
                 ("load", LogEvent::Load),

@@ -306,7 +306,7 @@ table data {
   entity Race from jra {
     key   "RACE#{race_id}" / "META"
     ttl   keep
-    mode  cache_aside
+    reads  strong
     race_id: string nonempty
     horses:  [Horse]
     hash   = race_id.lower()   // a comment
@@ -334,8 +334,8 @@ table data {
             ("key   \"RACE#{", "race_id"),
             ("key   \"RACE#{rac", "race_id"),
             ("ttl   ", "keep"),
-            ("mode  ", "read_through"),
-            ("mode  cache_aside\n    ", "on_error"),
+            ("reads  ", "eventual"),
+            ("reads  strong\n    ", "on_error"),
             ("race_id: ", "decimal"),
             ("race_id: string ", "nonempty"),
             ("horses:  [", "Horse"),
@@ -358,9 +358,9 @@ table data {
 
     #[test]
     fn a_setting_is_found_by_its_first_word() {
-        let at = SCHEMA.find("cache_aside").expect("it is there");
+        let at = SCHEMA.find("strong").expect("it is there");
         assert!(setting_at(0, SCHEMA, at + 2).is_none());
         let (place, word, _) = setting_at(0, SCHEMA, at - 5).expect("it begins the statement");
-        assert_eq!((place, word), (&[Place::Entity][..], "mode"));
+        assert_eq!((place, word), (&[Place::Entity][..], "reads"));
     }
 }

@@ -92,7 +92,7 @@ fn steps(book: &Book<'_>, metric: AlarmMetric) -> Vec<String> {
             ];
             let l1: Vec<&str> = book
                 .entities()
-                .filter(|(_, entity)| entity.policy.l1.is_none() && entity.policy.mode != Mode::Records)
+                .filter(|(_, entity)| entity.policy.l1.is_none() && entity.source.is_some())
                 .map(|(_, entity)| entity.name.as_str())
                 .collect();
             if !l1.is_empty() {
