@@ -168,7 +168,7 @@ impl Clock {
                 let mut guard = self.guard();
                 let raw = self.raw();
                 guard.follow(raw);
-                guard.settled(raw.elapsed).millis()
+                guard.settled(raw.elapsed)
             }
         };
         self.moved(millis)

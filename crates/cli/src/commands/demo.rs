@@ -290,6 +290,7 @@ fn view(part: &Part, held: &Held) -> SystemView {
         sent: (part.sent)().0,
         turned_away: part.origin.turned_away(),
         failed: part.origin.failed(),
+        failure: part.failure(),
         held: held.clone(),
     }
 }
@@ -340,7 +341,10 @@ impl Show<'_> {
             ticks.tick().await;
             let view = self.view();
             match &mut self.output {
-                Output::Screen(screen) => screen.draw(&screen::frame(&view)),
+                Output::Screen(screen) => {
+                    let lines = screen::frame(&view, screen.size());
+                    screen.draw(&lines);
+                }
                 // A reader that has left is told of the end all the same.
                 Output::Lines => drop(terminal::print(&screen::line(&view))),
                 Output::Nothing => {}

@@ -9,7 +9,11 @@ use larder::store::ops::Scan;
 use larder::{Environment, Number, Store};
 use larder_model::{AttributeValue, Item, TableName};
 
+use super::lunch;
 use super::world::Part;
+
+/// What the first item of a split record has.
+const PARTS: &str = "larder_parts";
 
 /// What ends within this time ends soon.
 pub(super) const SOON_SECONDS: i64 = 60 * 60;
@@ -21,6 +25,10 @@ pub(super) struct Held {
     pub(super) expiring: u64,
     /// Lives that have ended since the start, whether the item is gone or was fetched again.
     pub(super) expired: u64,
+    /// Records over 400 KB, which several items hold together.
+    pub(super) split: u64,
+    /// Records that are kept with what is wrong with them.
+    pub(super) faulty: u64,
     /// Lifecycle, state, count.
     pub(super) states: BTreeMap<(&'static str, &'static str), u64>,
 }
@@ -46,6 +54,9 @@ impl Census {
             let mut ends = HashMap::new();
             for item in &items {
                 held.items += 1;
+                held.split += u64::from(item.contains(PARTS));
+                let faults = item.get(lunch::FAULTS);
+                held.faulty += u64::from(matches!(faults, Some(AttributeValue::L(list)) if !list.is_empty()));
                 for state in (part.states)(item, now) {
                     *held.states.entry(state).or_default() += 1;
                 }

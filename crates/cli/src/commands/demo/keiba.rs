@@ -6,8 +6,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use larder::jiff::civil::Date;
 use larder::jiff::tz::{self, TimeZone};
-use larder::{Environment, Store};
-use larder_examples::keiba::Keiba;
+use larder::serde_json::json;
+use larder::{Environment, Rest, Store};
+use larder_examples::keiba::{Keiba, NewRace, RaceCard};
 use larder_examples::origin::{Manners, Origin};
 use larder_examples::source::netkeiba::Netkeiba;
 use tokio::task::JoinSet;
@@ -24,6 +25,8 @@ const MANNERS: Manners = Manners {
 };
 const VISIT_EVERY: Duration = Duration::from_millis(120);
 const VISITORS_MAX: usize = 64;
+/// So many make a race too large for one item.
+const ARCHIVE_HORSES: u32 = 900;
 
 #[derive(Clone, Debug)]
 pub(super) struct Visitors {
@@ -58,14 +61,33 @@ impl Visitors {
         while world.pause(VISIT_EVERY).await {
             see_out(&mut visits);
             let today = self.keiba.now().to_zoned(TimeZone::fixed(tz::offset(9))).date();
-            if day.replace(today).is_some_and(|before| before != today) {
+            let before = day.replace(today);
+            let day_began = before != Some(today);
+            if day_began && before.is_some() {
                 world.tell(NAME, format!("{today} has begun in Tokyo: its races are read"));
+            }
+            if day_began {
+                visits.spawn(self.clone().archive(today, world.clone()));
             }
             if visits.len() < VISITORS_MAX {
                 visits.spawn(self.clone().visit(today, random.fork()));
             }
         }
         visits.join_all().await;
+    }
+
+    /// A race with a long past is over 400 KB, and several items hold it.
+    async fn archive(self, date: Date, world: World) -> Option<()> {
+        let id = format!("{}99", date.strftime("%Y%m%d"));
+        let past = "a race of another year, told at length; ".repeat(16);
+        let horses = (0..ARCHIVE_HORSES).map(|number| json!({"number": number, "past": past})).collect();
+        let card = RaceCard { horses, rest: Rest::new() };
+        self.keiba.races().put(NewRace { race_id: id.clone(), data: card }).await.ok()?;
+        world.tell(
+            NAME,
+            format!("race {id} comes with its past, over 400 KB: it is split over several items"),
+        );
+        Some(())
     }
 
     /// A race of the day, two of its horses, and who rides the first of them.

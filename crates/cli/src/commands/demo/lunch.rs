@@ -14,6 +14,8 @@ use super::Fault;
 use super::world::{Part, Tally, World, see_out, stateless};
 
 pub(super) const NAME: &str = "lunch";
+/// Where a menu's item says what is wrong with it.
+pub(super) const FAULTS: &str = "validationErrors";
 const MANNERS: Manners = Manners {
     delay: Duration::from_millis(100),
     spread: Duration::from_millis(200),
@@ -22,6 +24,8 @@ const MANNERS: Manners = Manners {
 };
 const LOOK_EVERY: Duration = Duration::from_millis(80);
 const GUESTS_MAX: usize = 64;
+/// Every so many changes are mistaken.
+const CHANGES_PER_SLIP: u32 = 3;
 /// Every so many guests a cook has changed the menu.
 const GUESTS_PER_CHANGE: u32 = 40;
 const RESTAURANTS: [&str; 10] = [
@@ -95,27 +99,31 @@ impl Guests {
             Look::Hit(menu) => self.tally.add(|counts| *counts.of(menu.origin()) += 1),
             Look::Miss(_) => {
                 self.tally.call().make();
-                let kept = self.keep(key).await;
-                self.tally.add(|counts| match kept {
-                    Ok(true) => counts.source += 1,
-                    Ok(false) => counts.absent += 1,
-                    Err(_) => counts.failed += 1,
-                });
+                match self.keep(key, false).await {
+                    Ok(true) => self.tally.add(|counts| counts.source += 1),
+                    Ok(false) => self.tally.add(|counts| counts.absent += 1),
+                    Err(fault) => self.tally.fail(&fault),
+                }
             }
         }
     }
 
-    /// Reads a menu and keeps it; false when the restaurant has none.
-    async fn keep(&self, (restaurant, year, week): (&str, i64, i64)) -> Result<bool, Fault> {
-        let Some(lunches) = self.source.menu(restaurant, week).await? else { return Ok(false) };
+    /// Reads a menu and keeps it; false when the restaurant has none. A cook who slips writes a price that cannot be.
+    async fn keep(&self, (restaurant, year, week): (&str, i64, i64), slip: bool) -> Result<bool, Fault> {
+        let Some(mut lunches) = self.source.menu(restaurant, week).await? else { return Ok(false) };
+        if let Some(lunch) = lunches.first_mut().filter(|_| slip) {
+            lunch.price = (-1_i64).into();
+        }
         self.lunch.menus().put(new_menu(restaurant, year, week, lunches)).await?;
         Ok(true)
     }
 
     async fn change(self, world: World, mut random: Rng) {
         let key = self.choose(&mut random);
-        if matches!(self.keep(key).await, Ok(true)) {
-            world.tell(NAME, format!("{} changes its menu of week {}", key.0, key.2));
+        let slip = random.u32(..CHANGES_PER_SLIP) == 0;
+        if matches!(self.keep(key, slip).await, Ok(true)) {
+            let how = if slip { "wrongly: it is kept, with what is wrong" } else { "and it is kept" };
+            world.tell(NAME, format!("{} changes its menu of week {} {how}", key.0, key.2));
         }
     }
 }

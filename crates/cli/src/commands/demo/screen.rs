@@ -35,6 +35,8 @@ pub(super) struct SystemView {
     pub(super) sent: u64,
     pub(super) turned_away: u64,
     pub(super) failed: u64,
+    /// Why the last read failed that did.
+    pub(super) failure: Option<String>,
     pub(super) held: Held,
 }
 
@@ -67,49 +69,87 @@ pub(super) fn pace(speed: u32) -> String {
     }
 }
 
+/// What a frame is laid out for; a wider screen has longer bars, a higher one more news.
+const COLUMNS: usize = 80;
 const BAR_CELLS: usize = 16;
+const NEWS_MIN: usize = 5;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// As many cells as the share of all, to an eighth.
-fn bar(share: f64) -> String {
-    let eighths = (share * BAR_CELLS as f64 * 8.0).round() as usize;
+fn bar(share: f64, cells: usize) -> String {
+    let eighths = (share * cells as f64 * 8.0).round() as usize;
     let text = format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8]);
-    format!("{text:<BAR_CELLS$}")
+    format!("{text:<cells$}")
 }
 
-/// The lines of a frame.
-pub(super) fn frame(view: &View) -> Vec<String> {
+/// The lines of a frame on a screen of so many rows and columns, the last row left for the cursor.
+pub(super) fn frame(view: &View, (rows, columns): (usize, usize)) -> Vec<String> {
+    let wider = columns.saturating_sub(COLUMNS);
     let url = format!("http://{}", view.address);
-    let clock = format!("{}, {}", view.now.strftime("%a %Y-%m-%d %H:%M"), pace(view.speed));
-    let mut lines = vec![
-        format!(
-            "{}  {clock}{:>width$} s",
-            style("larder demo").bold(),
-            view.elapsed.as_secs(),
-            width = 63 - clock.len()
-        ),
-        format!("store {}, DynamoDB's protocol on {url}", view.place),
-        String::new(),
-        style(format!(
-            "{:<8}{:>7}  {:<BAR_CELLS$}{:>6}{:>7}{:>9}{:>9}{:>7}{:>9}",
-            "", "reads", "hits", "", "calls", "avoided", "saved", "items", "expiring"
-        ))
-        .dim()
-        .to_string(),
+    let mut sections = vec![
+        head(view, &url, wider),
+        table(view, BAR_CELLS + wider),
+        view.systems.iter().flat_map(lifecycles).collect(),
+        faults(view),
+        Vec::new(),
+        vec![
+            style(look_inside(&url)).dim().to_string(),
+            style("Ctrl-C ends it, with a summary.").dim().to_string(),
+        ],
     ];
+    let fixed: usize = sections.iter().map(Vec::len).sum();
+    let room = rows.saturating_sub(1);
+    // Where there is little room, news are worth more than empty lines.
+    let gaps = if fixed + (sections.len() - 1) + NEWS_MIN <= room { sections.len() - 1 } else { 0 };
+    let news = room.saturating_sub(fixed + gaps).max(usize::from(gaps == 0));
+    let latest = view.news.iter().skip(view.news.len().saturating_sub(news));
+    sections[4] = latest
+        .map(|news| {
+            let time = Timestamp::from_second(news.seconds).map(|time| time.strftime("%H:%M").to_string());
+            format!("{}  {:<8}{}", style(time.unwrap_or_default()).dim(), news.system, news.text)
+        })
+        .collect();
+    let missing = news.saturating_sub(sections[4].len());
+    sections[4].extend(std::iter::repeat_n(String::new(), missing));
+    let mut lines: Vec<String> = Vec::new();
+    for section in sections {
+        if gaps > 0 && !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(section);
+    }
+    lines
+}
+
+fn head(view: &View, url: &str, wider: usize) -> Vec<String> {
+    let clock = format!("{}, {}", view.now.strftime("%a %Y-%m-%d %H:%M"), pace(view.speed));
+    let width = (63 + wider).saturating_sub(clock.len());
+    vec![
+        format!("{}  {clock}{:>width$} s", style("larder demo").bold(), view.elapsed.as_secs()),
+        format!("store {}, DynamoDB's protocol on {url}", view.place),
+    ]
+}
+
+fn table(view: &View, cells: usize) -> Vec<String> {
+    let titles = format!(
+        "{:<8}{:>7}  {:<cells$}{:>6}{:>7}{:>9}{:>9}{:>7}{:>9}",
+        "", "reads", "hits", "", "calls", "avoided", "saved", "items", "expiring"
+    );
+    let mut lines = vec![style(titles).dim().to_string()];
     for system in &view.systems {
         let (read, saved) = if system.is_cache {
             let rate = format!("{:.0} %", system.hit_rate() * 100.0);
             let saved = system.stats.dollars_saved();
+            let bar = style(bar(system.hit_rate(), cells)).green();
             (
-                format!("{:>7}  {}{rate:>6}", system.counts.reads(), style(bar(system.hit_rate())).green()),
+                format!("{:>7}  {bar}{rate:>6}", system.counts.reads()),
                 (
                     format!("{:>9}", system.avoided()),
                     if saved > 0.0 { format!("${saved:.4}") } else { String::new() },
                 ),
             )
         } else {
-            (format!("{:>width$}", "", width = 7 + 2 + BAR_CELLS + 6), (format!("{:>9}", ""), String::new()))
+            (format!("{:>width$}", "", width = 7 + 2 + cells + 6), (format!("{:>9}", ""), String::new()))
         };
         let (avoided, saved) = saved;
         lines.push(format!(
@@ -120,19 +160,6 @@ pub(super) fn frame(view: &View) -> Vec<String> {
             system.held.expiring
         ));
     }
-    lines.push(String::new());
-    lines.extend(view.systems.iter().flat_map(lifecycles));
-    lines.push(String::new());
-    lines.extend(faults(view));
-    lines.push(String::new());
-    for news in &view.news {
-        let time = Timestamp::from_second(news.seconds).map(|time| time.strftime("%H:%M").to_string());
-        lines.push(format!("{}  {:<8}{}", style(time.unwrap_or_default()).dim(), news.system, news.text));
-    }
-    lines.extend(std::iter::repeat_n(String::new(), 5_usize.saturating_sub(view.news.len())));
-    lines.push(String::new());
-    lines.push(style(look_inside(&url)).dim().to_string());
-    lines.push(style("Ctrl-C ends it, with a summary.").dim().to_string());
     lines
 }
 
@@ -160,9 +187,19 @@ pub(super) fn lifecycles(system: &SystemView) -> Vec<String> {
     lines.collect()
 }
 
-fn faults(view: &View) -> [String; 2] {
+fn faults(view: &View) -> Vec<String> {
     let sum = |count: fn(&SystemView) -> u64| view.systems.iter().map(count).sum::<u64>();
-    [
+    let failed = sum(|system| system.counts.failed);
+    let last = view.systems.iter().rev().find_map(|system| Some((system.name, system.failure.as_deref()?)));
+    let why = match last {
+        Some((name, why)) => {
+            format!(
+                "{failed} reads failed: the source failed and nothing was kept to give instead; {name}: {why}"
+            )
+        }
+        None => "no read failed: what was kept was given when the source failed".to_owned(),
+    };
+    vec![
         format!(
             "the sources failed {} times and turned {} requests away; the store failed {}",
             sum(|system| system.failed),
@@ -170,10 +207,15 @@ fn faults(view: &View) -> [String; 2] {
             sum(|system| system.stats.store_errors)
         ),
         format!(
-            "{} expired and were let go; {} stale were given; {} reads failed",
+            "{} expired and were let go; {} stale were given",
             sum(|system| system.held.expired),
-            sum(|system| system.counts.stale),
-            sum(|system| system.counts.failed)
+            sum(|system| system.counts.stale)
+        ),
+        why,
+        format!(
+            "{} over 400 KB are split over several items; {} menus are kept with their faults",
+            sum(|system| system.held.split),
+            sum(|system| system.held.faulty)
         ),
     ]
 }
@@ -209,6 +251,12 @@ impl Screen {
         Self { term: Term::buffered_stdout(), drawn: 0 }
     }
 
+    /// Rows and columns.
+    pub(super) fn size(&self) -> (usize, usize) {
+        let (rows, columns) = self.term.size();
+        (rows.into(), columns.into())
+    }
+
     /// A terminal that is gone is no concern of ours.
     pub(super) fn draw(&mut self, lines: &[String]) {
         let (rows, columns) = self.term.size();
@@ -236,5 +284,64 @@ impl Screen {
             let _ = self.term.move_cursor_up(self.drawn);
         }
         self.drawn = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> View {
+        let system = |name, is_cache| SystemView {
+            name,
+            is_cache,
+            counts: Counts { store: 90, source: 7, failed: 3, called: 10, ..Counts::default() },
+            stats: Stats::default(),
+            sent: 10,
+            turned_away: 1,
+            failed: 3,
+            failure: is_cache.then(|| "the source answered 503".to_owned()),
+            held: Held { items: 12, split: 1, faulty: 2, ..Held::default() },
+        };
+        let news = |n: i64| News { seconds: n * 60, system: "lunch", text: format!("news {n}") };
+        View {
+            now: Timestamp::UNIX_EPOCH,
+            elapsed: Duration::from_secs(7),
+            speed: 1800,
+            place: "/tmp/larder-demo".to_owned(),
+            address: ([127, 0, 0, 1], 8000).into(),
+            systems: vec![
+                system("keiba", true),
+                system("weather", true),
+                system("lunch", true),
+                system(tdnet::NAME, false),
+                system(shops::NAME, false),
+            ],
+            news: (0..80).map(news).collect(),
+        }
+    }
+
+    #[test]
+    fn a_frame_fills_the_screen_and_no_more() {
+        let view = view();
+        for (rows, columns) in [(24, 80), (40, 120), (60, 200)] {
+            let lines = frame(&view, (rows, columns));
+            assert_eq!(lines.len(), rows - 1, "{lines:#?}");
+            let titles = lines.iter().find(|line| line.contains("avoided")).expect("the table has titles");
+            assert_eq!(console::measure_text_width(titles), columns, "{titles}");
+            assert!(lines.last().expect("there are lines").contains("Ctrl-C"));
+            assert!(lines.iter().any(|line| line.ends_with("news 79")), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn reads_that_failed_are_explained_and_what_is_kept_all_the_same_is_counted() {
+        let text = frame(&view(), (40, 200)).join("\n");
+        assert!(
+            text.contains("15 reads failed: the source failed and nothing was kept to give instead"),
+            "{text}"
+        );
+        assert!(text.contains("lunch: the source answered 503"), "{text}");
+        assert!(text.contains("5 over 400 KB are split over several items; 10 menus are kept"), "{text}");
     }
 }

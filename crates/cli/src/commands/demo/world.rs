@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// News that are kept.
-const NEWS_MAX: usize = 5;
+/// News that are kept: as many as a tall screen has room for.
+const NEWS_MAX: usize = 80;
 
 /// Clones are the same world.
 #[derive(Clone, Debug)]
@@ -99,6 +99,11 @@ impl Part {
         sum
     }
 
+    /// Why the last read failed that did.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.tally.as_ref()?.failure()
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.tally.as_ref().map(|tally| tally.counts()).unwrap_or_default()
     }
@@ -110,7 +115,7 @@ pub(super) fn stateless(_: &Item, _: i64) -> Vec<(&'static str, &'static str)> {
 
 /// What came of reads, as their readers saw it.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Mutex<Counts>);
+pub(super) struct Tally(Mutex<Counts>, Mutex<Option<String>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -156,6 +161,17 @@ impl Tally {
         *self.0.lock()
     }
 
+    /// Why the last read failed that did.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.1.lock().clone()
+    }
+
+    /// A read failed: there was nothing to give instead.
+    pub(super) fn fail(&self, why: &dyn std::fmt::Display) {
+        self.add(|counts| counts.failed += 1);
+        *self.1.lock() = Some(why.to_string());
+    }
+
     /// The call that a read may have to make.
     pub(super) fn call(self: &Arc<Self>) -> Call {
         Call { tally: Arc::clone(self), made: Arc::default() }
@@ -197,11 +213,11 @@ impl Call {
 
     /// Counts how the read ended, and hands on what it was given.
     pub(super) fn ended<R>(&self, read: Result<Fetched<R>, Error>) -> Option<Fetched<R>> {
-        self.tally.add(|counts| match &read {
-            Ok(fetched) => *counts.of(fetched.origin()) += 1,
-            Err(error) if error.is_absent() => counts.absent += 1,
-            Err(_) => counts.failed += 1,
-        });
+        match &read {
+            Ok(fetched) => self.tally.add(|counts| *counts.of(fetched.origin()) += 1),
+            Err(error) if error.is_absent() => self.tally.add(|counts| counts.absent += 1),
+            Err(error) => self.tally.fail(error),
+        }
         read.ok()
     }
 }
