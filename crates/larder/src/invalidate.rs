@@ -397,11 +397,15 @@ impl Plan {
         let core = &self.core;
         let keys: Vec<Item> = found.iter().map(|item| core.key_of(item)).collect();
         let Some(expired) = self.wanted.expired.then(|| past(core, now)).flatten() else {
-            return batch::delete(core, keys)
-                .await
-                .into_iter()
-                .map(|outcome| outcome.map(|()| true))
-                .collect();
+            let texts: Vec<String> = keys.iter().map(|key| core.key_text(key)).collect();
+            let deleted = batch::delete(core, keys).await.into_iter().zip(texts);
+            let told = deleted.map(|(outcome, text)| {
+                outcome.map(|()| {
+                    core.observer.invalidated(&text);
+                    true
+                })
+            });
+            return told.collect();
         };
         let deletes = futures_util::stream::iter(keys).map(|key| {
             // Looked at again as it is removed: it may have been renewed since it was read.

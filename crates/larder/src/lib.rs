@@ -60,6 +60,7 @@ pub mod store;
 #[doc(hidden)]
 pub mod __private;
 mod batch;
+mod breaker;
 mod cache;
 mod collection;
 mod entity;
@@ -122,7 +123,7 @@ pub use scan::{Estimate, Scan};
 pub use serde_json;
 pub use shelf::{Draft, Entry, FieldType, Given, Kept, Loose, Misread, Record, Rest, Shelf, View};
 pub use source::{Known, Load, Permanent};
-pub use store::{Address, Store};
+pub use store::{Address, Store, at_most};
 pub use system::System;
 pub use transact::Transaction;
 pub use unread::{FirstUnread, Unread};

@@ -1,6 +1,7 @@
 //! What the layer tells about itself: events, metrics, and CloudWatch's embedded metric format.
 //!
-//! Events are `tracing`'s, with the fields `system`, `entity`, `cache_key`, `latency_ms`, `origin` and `reason`.
+//! Events are `tracing`'s, with the fields `system`, `entity`, `cache_key`, `latency_ms`, `origin`, `reason` and
+//! `ttl_hours`. Queries are written against their texts: `Cache hit`, `Cache miss`, `Cache saved`, `Cache invalidated`.
 //! What the schema lists under `log` is told at `INFO`, the rest at `DEBUG`, failures at `WARN` and losses at
 //! `ERROR`. Keys are told, values never.
 //!
@@ -235,9 +236,9 @@ impl Observer {
         }
         let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
         if self.log.contains(&LogEvent::Hit) {
-            info!(system, entity, cache_key = key, latency_ms, %origin, "cache hit");
+            info!(system, entity, cache_key = key, latency_ms, %origin, "Cache hit");
         } else {
-            debug!(system, entity, cache_key = key, latency_ms, %origin, "cache hit");
+            debug!(system, entity, cache_key = key, latency_ms, %origin, "Cache hit");
         }
         self.embed(key, &[(MetricKind::Hit, 1.0), (MetricKind::Latency, latency_ms)], now);
     }
@@ -251,9 +252,9 @@ impl Observer {
         meters.read_seconds.record(latency);
         let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
         if self.log.contains(&LogEvent::Miss) {
-            info!(system, entity, cache_key = key, latency_ms, reason, "cache miss");
+            info!(system, entity, cache_key = key, latency_ms, reason, "Cache miss");
         } else {
-            debug!(system, entity, cache_key = key, latency_ms, reason, "cache miss");
+            debug!(system, entity, cache_key = key, latency_ms, reason, "Cache miss");
         }
         self.embed(key, &[(MetricKind::Miss, 1.0), (MetricKind::Latency, latency_ms)], now);
     }
@@ -314,16 +315,33 @@ impl Observer {
         self.embed(key, &[(MetricKind::Load, 1.0), (MetricKind::Error, error)], now);
     }
 
-    pub(crate) fn written(&self, key: &str, now: UnixTime) {
+    /// What was fetched or written behind is in the store, to live so long.
+    pub(crate) fn written(&self, key: &str, ends: Option<UnixTime>, now: UnixTime) {
         self.meters().writes.increment(1);
         add(&self.counts.writes, 1);
-        let (system, entity) = (&*self.system, &*self.entity);
-        if self.log.contains(&LogEvent::Write) {
-            info!(system, entity, cache_key = key, "written");
-        } else {
-            debug!(system, entity, cache_key = key, "written");
-        }
+        self.saved(key, ends, now);
         self.embed(key, &[(MetricKind::Write, 1.0)], now);
+    }
+
+    /// A record is in the store, to live so long.
+    pub(crate) fn saved(&self, key: &str, ends: Option<UnixTime>, now: UnixTime) {
+        let (system, entity) = (&*self.system, &*self.entity);
+        let ttl_hours = ends.map(|ends| ends.seconds().saturating_sub(now.seconds()) as f64 / 3600.0);
+        if self.log.contains(&LogEvent::Write) {
+            info!(system, entity, cache_key = key, ttl_hours, "Cache saved");
+        } else {
+            debug!(system, entity, cache_key = key, ttl_hours, "Cache saved");
+        }
+    }
+
+    /// Somebody asked for it to be gone.
+    pub(crate) fn invalidated(&self, key: &str) {
+        let (system, entity) = (&*self.system, &*self.entity);
+        if self.log.contains(&LogEvent::Invalidate) {
+            info!(system, entity, cache_key = key, "Cache invalidated");
+        } else {
+            debug!(system, entity, cache_key = key, "Cache invalidated");
+        }
     }
 
     /// A write behind will not happen.

@@ -83,7 +83,11 @@ impl<R: Record> Shelf<R> {
         let fields = draft.into_fields();
         let spare = (core.entity().policy.on_error == OnError::Open).then(|| fields.clone());
         let (item, changed, store_error) = match (core.put(fields, version).await, spare) {
-            (Ok((item, changed)), _) => (item, changed, None),
+            (Ok((item, changed)), _) => {
+                let key = core.key_text(&core.key_of(&item));
+                core.observer.saved(&key, core.expires(&item), core.unix_now());
+                (item, changed, None)
+            }
             (Err(error @ Error::Store(_)), Some(fields)) => {
                 let item = core.item(core.checked(fields)?, core.now(), true)?;
                 let key = core.key_text(&core.key_of(&item));

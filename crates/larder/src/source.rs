@@ -11,10 +11,11 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use larder_schema::schema::{Breaker, Pace, Source as Settings};
+use larder_schema::schema::{Pace, Source as Settings};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::breaker::Breaker;
 use crate::observe::Observer;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -175,15 +176,8 @@ impl StdError for Permanent {}
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     settings: Settings,
-    health: Mutex<Health>,
+    breaker: Breaker,
     tokens: Mutex<Tokens>,
-}
-
-#[derive(Debug, Default)]
-struct Health {
-    failures: u32,
-    /// Left alone until then; afterwards one call goes through.
-    resting_until: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -194,7 +188,7 @@ struct Tokens {
 
 impl Source {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, ..Self::default() }
+        Self { breaker: Breaker::new(settings.breaker), settings, ..Self::default() }
     }
 
     /// After so long the stale value is given, when there is one.
@@ -216,18 +210,18 @@ impl Source {
         let (first, longest) = self.settings.retry.map_or((0, 0), |retry| retry.backoff_millis);
         let mut pause = first;
         for tried in 0.. {
-            if let Some(resting) = self.resting(&self.health.lock()) {
-                return Err(resting);
+            if let Some(failures) = self.breaker.resting() {
+                return Err(self.resting(failures));
             }
             self.pace().await;
             // The wait may have been long, and the source may be left alone by now.
-            self.may_call()?;
+            self.breaker.may_call().map_err(|failures| self.resting(failures))?;
             let started = Instant::now();
             let outcome = self.bounded(attempt()).await;
             let (error, is_permanent) = match outcome {
                 Ok(value) => {
                     observer.loaded(key, started.elapsed(), None);
-                    self.succeeded();
+                    self.breaker.succeeded();
                     return Ok(value);
                 }
                 Err(error) => (error.to_string(), error.is::<Permanent>()),
@@ -236,7 +230,7 @@ impl Source {
             if is_permanent {
                 return Err(error);
             }
-            self.failed();
+            self.breaker.failed();
             if tried >= retries {
                 return Err(error);
             }
@@ -255,38 +249,8 @@ impl Source {
         }
     }
 
-    fn may_call(&self) -> Result<(), String> {
-        let Some(Breaker { rest_millis, .. }) = self.settings.breaker else { return Ok(()) };
-        let mut health = self.health.lock();
-        if let Some(resting) = self.resting(&health) {
-            return Err(resting);
-        }
-        if health.resting_until.is_some() {
-            // This call is the trial; the others go on resting until it is over.
-            health.resting_until = Some(Instant::now() + millis(rest_millis));
-        }
-        Ok(())
-    }
-
-    /// Why the source is left alone, if it is.
-    fn resting(&self, health: &Health) -> Option<String> {
-        let until = health.resting_until?;
-        let name = &self.settings.name;
-        (Instant::now() < until)
-            .then(|| format!("{name} is left alone after {} failures in a row", health.failures))
-    }
-
-    fn succeeded(&self) {
-        *self.health.lock() = Health::default();
-    }
-
-    fn failed(&self) {
-        let Some(Breaker { failures, rest_millis }) = self.settings.breaker else { return };
-        let mut health = self.health.lock();
-        health.failures = health.failures.saturating_add(1);
-        if health.failures >= failures {
-            health.resting_until = Some(Instant::now() + millis(rest_millis));
-        }
+    fn resting(&self, failures: u32) -> String {
+        format!("{} is left alone after {failures} failures in a row", self.settings.name)
     }
 
     /// A token a call. The bucket holds `burst` of them and fills at the pace; a call that finds it empty is
@@ -313,7 +277,7 @@ fn millis(millis: i64) -> Duration {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use larder_schema::schema::Retry;
+    use larder_schema::schema::{Breaker, Retry};
 
     use super::*;
 

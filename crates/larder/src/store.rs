@@ -6,6 +6,7 @@
 //!
 //! What a backend cannot do it says in advance, by [`Backend::lacks`], so that nobody finds out half-way.
 
+mod bounded;
 mod client;
 mod dynamodb;
 mod embedded;
@@ -29,7 +30,10 @@ use larder_model::{
     Billing, Clock, Encryption, IndexDefinition, IndexName, Item, StreamView, TableClass, TableDefinition,
     TableName, Tags, Throughput,
 };
+use larder_schema::schema::StoreLimits;
 
+pub(crate) use bounded::Patience;
+pub use bounded::at_most;
 pub use faults::{Fault, Faults};
 pub use items::Page;
 pub use larder_engine::ops;
@@ -483,6 +487,23 @@ impl Error {
             | Self::Engine(_) => false,
         }
     }
+
+    /// The store did not do its work, whatever the request was.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            Self::Throttled(_) | Self::Unreachable { .. } | Self::Unanswered { .. } => true,
+            Self::Refused { code, .. } => matches!(&**code, "InternalServerError" | "ServiceUnavailable"),
+            Self::Address { .. }
+            | Self::Busy(_)
+            | Self::Unsupported(_)
+            | Self::Condition { .. }
+            | Self::Cancelled { .. }
+            | Self::NoTable { .. }
+            | Self::Description { .. }
+            | Self::Stuck { .. }
+            | Self::Engine(_) => false,
+        }
+    }
 }
 
 /// Why an item of a transaction was not written. `None` is the code of those that would have been.
@@ -660,6 +681,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// The backend of a region, where regions mean something.
     fn in_region(&self, _region: &str) -> Option<Arc<dyn Backend>> {
+        None
+    }
+
+    /// The backend that tries again as the schema says, where that is its own matter.
+    fn limited(&self, _limits: &StoreLimits) -> Option<Arc<dyn Backend>> {
         None
     }
 

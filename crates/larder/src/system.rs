@@ -105,6 +105,7 @@ impl System {
         let setups = schema.tables(&environment).map_err(Error::Environment)?;
         let schema = Arc::new(schema);
         let shared = Shared::default();
+        let breaker = Arc::new(store.breaker(&schema.store));
         let mut entities = Vec::new();
         for (table_at, table) in schema.tables.iter().enumerate() {
             let Some(setup) = setups.iter().find(|setup| setup.table == table.name) else { continue };
@@ -118,7 +119,7 @@ impl System {
                     Arc::clone(&schema),
                     (table_at, entity_at),
                     setup.definition.name.clone(),
-                    store.at(table.region.as_deref()),
+                    store.at(table.region.as_deref()).bounded(&schema.store, &breaker),
                     ttl,
                     &shared,
                 )));

@@ -46,7 +46,7 @@ fn k7_hits_and_misses_are_logged_with_key_latency_and_reason() {
             races.fetch(race_key("1"), source.gives(race_data())).await.unwrap();
         });
     });
-    let hits = messages(&lines, "cache hit");
+    let hits = messages(&lines, "Cache hit");
     assert_eq!(hits.len(), 1, "{lines:?}");
     assert_eq!(hits[0]["level"], "INFO");
     let hit = &hits[0]["fields"];
@@ -57,7 +57,7 @@ fn k7_hits_and_misses_are_logged_with_key_latency_and_reason() {
     assert_eq!(hit["cache_key"], "RACE#1 / METADATA");
     assert!(hit["latency_ms"].as_f64().unwrap() >= 0.0);
     let reasons: Vec<&Json> =
-        messages(&lines, "cache miss").iter().map(|line| &line["fields"]["reason"]).collect();
+        messages(&lines, "Cache miss").iter().map(|line| &line["fields"]["reason"]).collect();
     assert_eq!(reasons, ["absent", "expired", "unreachable"]);
     let failures = messages(&lines, "store failed");
     let doing: Vec<&Json> = failures.iter().map(|line| &line["fields"]["doing"]).collect();
@@ -113,25 +113,146 @@ async fn w11_hits_misses_and_latency_are_embedded_metrics_under_the_names_of_the
     }
 }
 
-#[test]
-fn w11_hits_and_misses_are_logged_as_structured_lines() {
-    let lines = logs::captured(|| {
+/// The log of a program that fetches twice, invalidates and fetches again.
+fn weather_log() -> Vec<Json> {
+    logs::captured(|| {
         on_one_thread(async {
             let store = Store::memory().await;
             let weather = systems::open("weather", &store).await;
             let (forecasts, source) = (shelf(&weather, "Forecast"), Source::default());
-            for _ in 0..2 {
-                let key = forecast_key(-22.7572, "2025-11-26T15:23:45Z");
-                forecasts.fetch(key, source.gives(forecast_data(28.3))).await.unwrap();
+            let key = || forecast_key(-22.7572, "2025-11-26T15:23:45Z");
+            for _ in 0..3 {
+                forecasts.fetch(key(), source.gives(forecast_data(28.3))).await.unwrap();
+                weather.drain(Duration::from_secs(60)).await.expect_empty();
             }
+            forecasts.forget(key()).await.unwrap();
+            forecasts.fetch(key(), source.gives(forecast_data(28.3))).await.unwrap();
             weather.drain(Duration::from_secs(60)).await.expect_empty();
+            let family = forecasts.invalidate().by("lat", -22.7572).by("lon", -49.9439);
+            assert_eq!(family.plan().await.unwrap().run().await.unwrap().removed, 1);
         });
-    });
-    for message in ["cache hit", "cache miss"] {
-        let [line] = messages(&lines, message)[..] else { panic!("{message}: {lines:?}") };
-        assert_eq!(line["fields"]["cache_key"], "weather_-22.7572_-49.9439_1764169200");
-        assert!(line["fields"]["latency_ms"].is_f64());
+    })
+}
+
+#[test]
+fn w11_what_the_cache_does_is_logged_in_the_words_of_the_document() {
+    let lines = weather_log();
+    for (message, times) in
+        [("Cache hit", 2), ("Cache miss", 2), ("Cache saved", 2), ("Cache invalidated", 2)]
+    {
+        let told = messages(&lines, message);
+        assert_eq!(told.len(), times, "{message}: {lines:?}");
+        for line in told {
+            assert_eq!(line["level"], "INFO", "{line}");
+            assert_eq!(line["fields"]["cache_key"], "weather_-22.7572_-49.9439_1764169200");
+        }
     }
+    for message in ["Cache hit", "Cache miss"] {
+        assert!(messages(&lines, message).iter().all(|line| line["fields"]["latency_ms"].is_f64()));
+    }
+    assert!(
+        messages(&lines, "Cache saved").iter().all(|line| line["fields"]["ttl_hours"] == 3.0),
+        "{lines:?}"
+    );
+}
+
+/// As much of CloudWatch Logs Insights as the document's queries use, over lines with their fields at the top.
+fn insights(query: &str, lines: &[Json]) -> Vec<BTreeMap<String, Json>> {
+    let mut found: Vec<&Json> = lines.iter().map(|line| &line["fields"]).collect();
+    let mut rows: Vec<BTreeMap<String, Json>> = Vec::new();
+    for step in query.lines().map(|line| line.trim().trim_start_matches("| ")) {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match word {
+            "#" | "fields" | "" => {}
+            "filter" if rest.contains(" like /") => {
+                let (field, pattern) = rest.split_once(" like /").unwrap();
+                let any: Vec<&str> = pattern.trim_end_matches('/').split('|').collect();
+                let like = |text: &str| any.iter().any(|part| text.contains(part));
+                found.retain(|line| line[field].as_str().is_some_and(like));
+            }
+            "filter" => {
+                let (field, wanted) = rest.split_once(" = ").unwrap();
+                found.retain(|line| line[field] == wanted.trim_matches('"'));
+            }
+            "stats" => {
+                let (asked, by) = rest.split_once(" by ").map_or((rest, None), |(a, b)| (a, Some(b)));
+                let mut groups: BTreeMap<String, Vec<&Json>> = BTreeMap::new();
+                for line in &found {
+                    let group = by.map_or(String::new(), |by| line[by].as_str().unwrap().to_owned());
+                    groups.entry(group).or_default().push(line);
+                }
+                for (group, lines) in groups {
+                    let mut row: BTreeMap<String, Json> =
+                        by.into_iter().map(|by| (by.to_owned(), json!(group))).collect();
+                    for part in calls(asked) {
+                        let (call, name) = part.split_once(" as ").unwrap();
+                        row.insert(name.to_owned(), json!(stat(call, &lines)));
+                    }
+                    rows.push(row);
+                }
+            }
+            "sort" => {
+                let field = rest.trim_end_matches(" desc").to_owned();
+                rows.sort_by(|a, b| b[&field].as_f64().unwrap().total_cmp(&a[&field].as_f64().unwrap()));
+            }
+            other => panic!("`{other}` is not known here"),
+        }
+    }
+    rows
+}
+
+/// `avg(f) as a, pct(f, 50) as b`, parted where no bracket is open.
+fn calls(asked: &str) -> Vec<String> {
+    let mut calls: Vec<String> = Vec::new();
+    for part in asked.split(", ") {
+        match calls.last_mut().filter(|last| !last.contains(')')) {
+            Some(last) => last.extend([", ", part]),
+            None => calls.push(part.to_owned()),
+        }
+    }
+    calls
+}
+
+/// `count()`, `avg(f)`, `pct(f, 99)`
+fn stat(call: &str, lines: &[&Json]) -> f64 {
+    let (function, arguments) = call.trim_end_matches(')').split_once('(').unwrap();
+    let mut arguments = arguments.split(", ");
+    let field = arguments.next().unwrap_or_default();
+    let mut values: Vec<f64> = lines.iter().filter_map(|line| line[field].as_f64()).collect();
+    values.sort_by(f64::total_cmp);
+    match function {
+        "count" => lines.len() as f64,
+        "avg" => values.iter().sum::<f64>() / values.len() as f64,
+        "pct" => {
+            let share: f64 = arguments.next().unwrap().parse().unwrap();
+            values[((values.len() - 1) as f64 * share / 100.0).round() as usize]
+        }
+        other => panic!("`{other}` is not known here"),
+    }
+}
+
+#[test]
+fn w11_the_queries_of_the_document_find_what_is_logged() {
+    let lines = weather_log();
+    let rate = "# Cache hit rate
+fields @timestamp, message
+| filter message like /Cache hit|Cache miss/
+| stats count() as requests by message
+| sort requests desc";
+    let found = insights(rate, &lines);
+    let counts: BTreeMap<&str, f64> = found
+        .iter()
+        .map(|row| (row["message"].as_str().unwrap(), row["requests"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(counts, BTreeMap::from([("Cache hit", 2.0), ("Cache miss", 2.0)]));
+    let latency = "# Cache latency distribution
+fields @timestamp, latency_ms
+| filter message = \"Cache hit\"
+| stats avg(latency_ms) as avg, pct(latency_ms, 50) as p50, pct(latency_ms, 99) as p99";
+    let [row] = &insights(latency, &lines)[..] else { panic!("{lines:?}") };
+    assert_eq!(row.keys().collect::<Vec<_>>(), ["avg", "p50", "p99"]);
+    assert!(row.values().all(|millis| millis.as_f64().unwrap() > 0.0), "{row:?}");
+    assert!(row["p50"].as_f64() <= row["p99"].as_f64());
 }
 
 #[test]

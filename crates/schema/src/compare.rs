@@ -150,6 +150,9 @@ fn operations(changes: &mut Changes, old: &Schema, new: &Schema) {
             }
         },
     );
+    if old.store != new.store {
+        changes.compatible("store", "the store is waited for otherwise", "stored items stay as they are");
+    }
     if (&old.alarms, &old.budgets, &old.workload) != (&new.alarms, &new.budgets, &new.workload) {
         changes.compatible(
             "operations",

@@ -24,6 +24,7 @@ pub struct Schema {
     pub params: Vec<Param>,
     pub types: Vec<TypeDefinition>,
     pub sources: Vec<Source>,
+    pub store: StoreLimits,
     pub tables: Vec<Table>,
     pub grants: Vec<Grant>,
     pub alarms: Vec<Alarm>,
@@ -183,11 +184,36 @@ pub struct Retry {
     pub backoff_millis: (i64, i64),
 }
 
-/// After so many failures in a row the source is left alone for a while.
+/// After so many failures in a row a source or a store is left alone for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breaker {
     pub failures: u32,
     pub rest_millis: i64,
+}
+
+/// How long a store is waited for, how often it is tried again, and when it is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Short: what a cached read waits, which can go on without the store. Long: all that cannot.
+    pub timeout_millis: (i64, i64),
+    pub retry: Retry,
+    /// Where the schema says nothing, a store in the process is never left alone: failing costs it no time.
+    pub breaker: Option<Breaker>,
+}
+
+impl StoreLimits {
+    /// For a store that is reached over a network, unless the schema says otherwise.
+    pub const BREAKER: Breaker = Breaker { failures: 5, rest_millis: 5000 };
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            timeout_millis: (300, 10_000),
+            retry: Retry { attempts: 4, backoff_millis: (25, 1000) },
+            breaker: None,
+        }
+    }
 }
 
 /// A value written with params in it.
@@ -651,6 +677,7 @@ pub enum LogEvent {
     Oversize,
     Write,
     Load,
+    Invalidate,
 }
 
 #[derive(Clone, Debug, PartialEq)]

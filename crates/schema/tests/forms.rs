@@ -108,6 +108,11 @@ source web {
   timeout      2s..10s
   breaker      5 for 30s
 }
+store {
+  timeout  200ms..5s
+  retry    2 backoff 10ms..100ms
+  breaker  3 for 2s
+}
 table things {
   name        "things-{version}"
   region      "eu-west-1"

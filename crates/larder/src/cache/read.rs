@@ -38,6 +38,7 @@ use super::{ABSENT, FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, W
 use crate::entity::{Core, and, or};
 use crate::record::unchanged;
 use crate::source::{Answer as SourceAnswer, BoxError, Known, Load};
+use crate::store::Patience;
 use crate::{Error, store};
 
 /// Something the read path can fetch.
@@ -156,7 +157,7 @@ pub(crate) async fn fetch<S: Subject>(subject: S, load: Loader<S::Value>) -> Res
     let started = Instant::now();
     let subject = Arc::new(subject);
     let (core, text) = (subject.core(), subject.text());
-    let landed = join(&subject, &load).instrument(core.observer.span("fetch", text)).await;
+    let landed = join(&subject, &load, Patience::short()).instrument(core.observer.span("fetch", text)).await;
     let now = core.unix_now();
     match (landed.miss, &landed.answer) {
         (Some(reason), _) => core.observer.miss(text, reason, started.elapsed(), now),
@@ -168,7 +169,7 @@ pub(crate) async fn fetch<S: Subject>(subject: S, load: Loader<S::Value>) -> Res
 }
 
 /// Reads without a source. `Err` says why there is nothing.
-pub(crate) async fn look<S: Subject>(subject: S) -> Result<Fetched<S::Out>, Why> {
+pub(crate) async fn look<S: Subject>(subject: S, patience: Patience) -> Result<Fetched<S::Out>, Why> {
     let started = Instant::now();
     let (core, text) = (subject.core(), subject.text());
     let now = core.unix_now();
@@ -176,7 +177,7 @@ pub(crate) async fn look<S: Subject>(subject: S) -> Result<Fetched<S::Out>, Why>
         Some(InL1::Usable(answer, Freshness::Fresh | Freshness::Ageing)) => Ok(answer),
         Some(InL1::Absent) => Err(Why::Absent),
         Some(InL1::Usable(..)) | None => {
-            match find(&subject).instrument(core.observer.span("look", text)).await {
+            match find(&subject, patience).instrument(core.observer.span("look", text)).await {
                 Found::Value { value, life, freshness: Freshness::Fresh | Freshness::Ageing, .. } => {
                     Ok(Answer::new(value, life, Origin::Store))
                 }
@@ -197,18 +198,18 @@ pub(crate) async fn look<S: Subject>(subject: S) -> Result<Fetched<S::Out>, Why>
     Ok(looked?.fetched(now).expect("an L1 entry is looked up by type"))
 }
 
-async fn join<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>) -> Landed {
+async fn join<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, patience: Patience) -> Landed {
     let core = subject.core();
     let key = (TypeId::of::<S::Out>(), Arc::clone(subject.identity()));
-    if let Some(landed) = from_l1(subject, load, &key) {
+    if let Some(landed) = from_l1(subject, load, &key, patience) {
         return landed;
     }
     loop {
         match core.cache.flights.join(&key) {
-            Joined::Lead(lead) => return self::lead(subject, load, lead).await,
+            Joined::Lead(lead) => return self::lead(subject, load, lead, patience).await,
             Joined::Wait(answer) => {
                 if core.cache.loads.is_overtaken(subject.identity())
-                    && let Some(landed) = newer(&**subject).await
+                    && let Some(landed) = newer(&**subject, patience).await
                 {
                     return landed;
                 }
@@ -224,8 +225,8 @@ async fn join<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>) -> Landed {
 }
 
 /// What was written while a load is under way, for those who come after the write.
-async fn newer<S: Subject>(subject: &S) -> Option<Landed> {
-    match find(subject).await {
+async fn newer<S: Subject>(subject: &S, patience: Patience) -> Option<Landed> {
+    match find(subject, patience).await {
         Found::Value { value, life, freshness: Freshness::Fresh | Freshness::Ageing, .. } => {
             Some(Answer::new(value, life, Origin::Store).hit())
         }
@@ -234,14 +235,20 @@ async fn newer<S: Subject>(subject: &S) -> Option<Landed> {
 }
 
 /// What L1 can answer by itself; what is old starts a refresh.
-fn from_l1<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, key: &FlightKey) -> Option<Landed> {
+fn from_l1<S: Subject>(
+    subject: &Arc<S>,
+    load: &Loader<S::Value>,
+    key: &FlightKey,
+    patience: Patience,
+) -> Option<Landed> {
     let core = subject.core();
     match in_l1(&**subject, core.unix_now())? {
         InL1::Absent => Some(remembered(&**subject)),
         InL1::Usable(answer, Freshness::Fresh) => Some(answer.hit()),
         InL1::Usable(mut answer, found @ (Freshness::Ageing | Freshness::Stale)) => {
             if let Some(lead) = core.cache.flights.lead(key) {
-                tokio::spawn(refresh(Arc::clone(subject), Arc::clone(load), lead).in_current_span());
+                let refresh = refresh(Arc::clone(subject), Arc::clone(load), lead, patience);
+                tokio::spawn(refresh.in_current_span());
             }
             if found == Freshness::Stale {
                 answer.origin = Origin::Stale(StaleReason::Refreshing);
@@ -253,23 +260,31 @@ fn from_l1<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, key: &FlightKe
 }
 
 /// Whoever refreshes before us, here or elsewhere, saves us the load.
-async fn refresh<S: Subject>(subject: Arc<S>, load: Loader<S::Value>, lead: Lead) {
-    let before = match find(&*subject).await {
+async fn refresh<S: Subject>(subject: Arc<S>, load: Loader<S::Value>, lead: Lead, patience: Patience) {
+    let asked = tokio::time::Instant::now();
+    let before = match find(&*subject, patience).await {
         Found::Value { value, life, freshness: Freshness::Fresh, .. } => {
             return lead.land(&Answer::new(value, life, Origin::Store).hit());
         }
         Found::Absent => return lead.land(&remembered(&*subject)),
-        Found::Value { value, life, items, .. } => Before::with(items, Some((value, life)), "expired"),
-        Found::Nothing { items, .. } => Before::with(items, None, "expired"),
+        Found::Value { value, life, items, .. } => {
+            Before::with(patience, items, Some((value, life)), "expired")
+        }
+        Found::Nothing { items, .. } => Before::with(patience, items, None, "expired"),
         Found::Failed(error) => {
             subject.core().observer.store_failed(subject.text(), "read", &error, subject.core().unix_now());
-            Before { store_error: Some(Arc::new(error)), ..Before::with(Vec::new(), None, "unreachable") }
+            Before::without_store(patience.after(asked.elapsed()), error, None)
         }
     };
     load_and_land(subject, load, lead, before).await;
 }
 
-async fn lead<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, lead: Lead) -> Landed {
+async fn lead<S: Subject>(
+    subject: &Arc<S>,
+    load: &Loader<S::Value>,
+    lead: Lead,
+    patience: Patience,
+) -> Landed {
     let core = subject.core();
     let policy = &core.entity().policy;
     let in_l1 = in_l1(&**subject, core.unix_now());
@@ -283,17 +298,18 @@ async fn lead<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, lead: Lead)
         }
         Some(InL1::Usable(_, Freshness::Gone)) | None => {}
     }
-    let before = match find(&**subject).await {
+    let asked = tokio::time::Instant::now();
+    let before = match find(&**subject, patience).await {
         Found::Absent => return land(lead, remembered(&**subject)),
         Found::Failed(error) => {
             core.observer.store_failed(subject.text(), "read", &error, core.unix_now());
             if policy.on_error == OnError::Closed {
                 return land(lead, Landed { answer: Err(error), miss: Some("unreachable") });
             }
-            Before { store_error: Some(Arc::new(error)), ..Before::with(Vec::new(), fallback, "unreachable") }
+            Before::without_store(patience.after(asked.elapsed()), error, fallback)
         }
         Found::Nothing { items, expired } => {
-            Before::with(items, None, if expired { "expired" } else { "absent" })
+            Before::with(patience, items, None, if expired { "expired" } else { "absent" })
         }
         Found::Value { value, life, items, freshness } => {
             let origin = match freshness {
@@ -304,7 +320,7 @@ async fn lead<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, lead: Lead)
                 Freshness::Stale => Some(Origin::Stale(StaleReason::Refreshing)),
                 Freshness::Grace | Freshness::Gone => None,
             };
-            let before = Before::with(items, Some((Arc::clone(&value), life)), "expired");
+            let before = Before::with(patience, items, Some((Arc::clone(&value), life)), "expired");
             if let Some(origin) = origin {
                 let landed = Answer::new(value, life, origin).hit();
                 lead.share(&landed);
@@ -371,13 +387,13 @@ enum Found {
 }
 
 /// Looks in the store, and keeps what it finds in L1.
-async fn find<S: Subject>(subject: &S) -> Found {
+async fn find<S: Subject>(subject: &S, patience: Patience) -> Found {
     let core = subject.core();
     let mark = mark(subject);
     // What waits to be written is newer than what the store holds.
     let items = match core.cache.behind.pending(subject.identity()) {
         Some(item) => vec![item],
-        None => match subject.read().await {
+        None => match patience.keep(subject.read()).await {
             Ok(items) => items,
             Err(error) => return Found::Failed(error),
         },
@@ -440,11 +456,23 @@ struct Before {
     fallback: Option<(Shared, Life)>,
     store_error: Option<Arc<Error>>,
     miss: &'static str,
+    /// How the store is asked for whatever follows.
+    patience: Patience,
 }
 
 impl Before {
-    fn with(items: Vec<Item>, fallback: Option<(Shared, Life)>, miss: &'static str) -> Self {
-        Self { items, fallback, store_error: None, miss }
+    fn with(
+        patience: Patience,
+        items: Vec<Item>,
+        fallback: Option<(Shared, Life)>,
+        miss: &'static str,
+    ) -> Self {
+        Self { items, fallback, store_error: None, miss, patience }
+    }
+
+    fn without_store(patience: Patience, error: Error, fallback: Option<(Shared, Life)>) -> Self {
+        let nothing = Self::with(patience, Vec::new(), fallback, "unreachable");
+        Self { store_error: Some(Arc::new(error)), ..nothing }
     }
 
     fn known(&self) -> Known {
@@ -501,9 +529,10 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
     let watch = core.cache.loads.watch(subject.identity());
     let mut store_error = before.store_error.clone();
     let lease = Lease::new(subject, before).filter(|_| before.store_error.is_none());
-    let mut held = None;
+    let (mut held, mut patience) = (None, before.patience);
     if let Some(lease) = lease {
-        match lease::turn(&lease).await {
+        let asked = tokio::time::Instant::now();
+        match patience.keep(lease::turn(&lease)).await {
             Turn::Ours => held = Some(lease),
             Turn::Theirs(Found::Value { value, life, .. }) => {
                 return Answer::new(value, life, Origin::Store).hit();
@@ -516,17 +545,18 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
                     return Landed { answer: Err(error), miss: Some(before.miss) };
                 }
                 store_error = Some(Arc::new(error));
+                patience = patience.after(asked.elapsed());
             }
         }
     }
     let called = core.cache.source.call(&core.observer, subject.text(), || load(before.known())).await;
     core.observer.load_ended(subject.text(), called.is_err(), core.unix_now());
     let kept = match called {
-        Ok(answer) => keep(subject, answer, before, (store_error, watch)).await,
+        Ok(answer) => keep(subject, answer, before, patience, (store_error, watch)).await,
         Err(cause) => Err(source_error(subject, &cause, store_error.as_deref())),
     };
     if let (Some(lease), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
-        lease.release().await;
+        patience.keep(lease.release()).await;
     }
     let miss = Some(before.miss);
     match kept {
@@ -549,6 +579,7 @@ async fn keep<S: Subject>(
     subject: &S,
     load: Load<S::Value>,
     before: &Before,
+    patience: Patience,
     (store_error, watch): (Option<Arc<Error>>, Watch),
 ) -> Result<(Answer, Kept), Error> {
     let core = subject.core();
@@ -562,7 +593,7 @@ async fn keep<S: Subject>(
         SourceAnswer::NotModified => subject.renew(&before.items)?,
         SourceAnswer::Absent => {
             if !watch.is_overtaken() {
-                remember_absence(subject, before).await;
+                patience.keep(remember_absence(subject, before)).await;
             }
             return Err(absent(subject));
         }
@@ -588,7 +619,7 @@ async fn keep<S: Subject>(
     if is_over || watch.is_overtaken() {
         return Ok((answer, Kept::No));
     }
-    let mark = match write(subject, &items).await {
+    let mark = match write(subject, &items, patience).await {
         Ok(Written::Through) => mark.map(Mark::after_own_write),
         Ok(Written::Behind) => mark,
         Err(error) => {
@@ -618,7 +649,7 @@ enum Written {
     Behind,
 }
 
-async fn write<S: Subject>(subject: &S, items: &[Item]) -> Result<Written, Error> {
+async fn write<S: Subject>(subject: &S, items: &[Item], patience: Patience) -> Result<Written, Error> {
     let core = subject.core();
     let policy = &core.entity().policy;
     if let (Writes::Behind { .. }, [item]) = (policy.writes, items) {
@@ -626,9 +657,10 @@ async fn write<S: Subject>(subject: &S, items: &[Item]) -> Result<Written, Error
         let _ = core.cache.behind.push(core, item.clone());
         return Ok(Written::Behind);
     }
-    match subject.write(items.to_vec()).await {
+    match patience.keep(subject.write(items.to_vec())).await {
         Ok(()) => {
-            core.observer.written(subject.text(), core.unix_now());
+            let ends = items.iter().filter_map(|item| subject.core_of(item).expires(item)).min();
+            core.observer.written(subject.text(), ends, core.unix_now());
             Ok(Written::Through)
         }
         Err(error @ Error::TooLarge { .. }) if may_skip(policy) => {
@@ -694,6 +726,7 @@ struct Lease<'a, S> {
     item: Option<Item>,
     owner: String,
     millis: i64,
+    patience: Patience,
     /// When waiting for others ends, in `tokio`'s time.
     deadline: tokio::time::Instant,
 }
@@ -706,7 +739,8 @@ impl<'a, S: Subject> Lease<'a, S> {
         });
         let deadline =
             tokio::time::Instant::now() + Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-        Some(Self { subject, item, owner: format!("{:016x}", fastrand::u64(..)), millis, deadline })
+        let owner = format!("{:016x}", fastrand::u64(..));
+        Some(Self { subject, item, owner, millis, patience: before.patience, deadline })
     }
 
     fn compare(name: &str, comparator: Comparator, value: impl Into<AttributeValue>) -> Condition {
@@ -793,7 +827,7 @@ impl<S: Subject> Place for Lease<'_, S> {
     }
 
     async fn look(&self) -> Result<Option<Found>, Error> {
-        match find(self.subject).await {
+        match find(self.subject, self.patience).await {
             found @ (Found::Value { freshness: Freshness::Fresh, .. } | Found::Absent) => Ok(Some(found)),
             Found::Value { .. } | Found::Nothing { .. } => Ok(None),
             Found::Failed(error) => Err(error),

@@ -359,7 +359,7 @@ impl Behind {
         self.queue.finish(entries.iter().map(|(key, _)| key));
         self.tally.lock().written += entries.len() as u64;
         for (_, write) in entries {
-            self.observer.written(&write.text, core.unix_now());
+            self.observer.written(&write.text, core.expires(&write.item), core.unix_now());
         }
     }
 }

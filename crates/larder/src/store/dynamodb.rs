@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::Client;
@@ -25,6 +26,7 @@ use larder_model::{
     Arn, Billing, Clock, Encryption, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType,
     Projection, StreamView, TableClass, TableDefinition, TableName, Tags, Throughput,
 };
+use larder_schema::schema::StoreLimits;
 use tokio::sync::OnceCell;
 
 use super::{Address, Backend, Busy, Deployed, Error, Feature, Lacks, TableChange};
@@ -34,8 +36,7 @@ const ABSENT_TABLE: &str = "larder-absent-7f3a9c51e0d24b68";
 /// No setting has this value.
 const ABSENT_VALUE: &str = "LARDER_ABSENT";
 const UNKNOWN: &str = "the endpoint does not know it";
-/// A request takes no longer, with all its attempts.
-const OPERATION_LIMIT: Duration = Duration::from_secs(60);
+/// For whoever asks without a schema.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -66,7 +67,6 @@ impl DynamoDb {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_LIMIT)
             .operation_attempt_timeout(ATTEMPT_LIMIT)
-            .operation_timeout(OPERATION_LIMIT)
             .build();
         let mut loader =
             aws_config::defaults(BehaviorVersion::latest()).http_client(http).timeout_config(timeouts);
@@ -294,6 +294,24 @@ impl Backend for DynamoDb {
         let client = Client::from_conf(self.client.config().to_builder().region(region.clone()).build());
         let config = self.config.clone().map(|config| config.into_builder().region(region).build());
         Some(Arc::new(Self { client, config, ..self.clone() }))
+    }
+
+    /// The whole is bounded by who asks. One attempt takes half of that at most, so that another connection is tried
+    /// when one has died.
+    fn limited(&self, limits: &StoreLimits) -> Option<Arc<dyn Backend>> {
+        let millis = |millis: i64| Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        let StoreLimits { timeout_millis: (_, long), retry, .. } = limits;
+        let (first, longest) = retry.backoff_millis;
+        let retry = RetryConfig::standard()
+            .with_max_attempts(retry.attempts.saturating_add(1))
+            .with_initial_backoff(millis(first))
+            .with_max_backoff(millis(longest));
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_LIMIT.min(millis(long / 2)))
+            .operation_attempt_timeout(millis(long / 2))
+            .build();
+        let config = self.client.config().to_builder().retry_config(retry).timeout_config(timeouts);
+        Some(Arc::new(Self { client: Client::from_conf(config.build()), ..self.clone() }))
     }
 
     async fn list_tables(&self) -> Result<Vec<TableName>, Error> {

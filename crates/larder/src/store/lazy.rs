@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use larder_engine::ops::{Request, Response};
 use larder_model::{Clock, TableDefinition, TableName, Tags};
+use larder_schema::schema::StoreLimits;
 use tokio::sync::OnceCell;
 
 use super::{Address, Backend, Deployed, Error, Lacks, TableChange};
@@ -25,6 +26,7 @@ struct Inner {
 enum Source {
     Address(Address),
     Region { of: Lazy, region: String },
+    Limited { of: Lazy, limits: StoreLimits },
 }
 
 impl Lazy {
@@ -39,7 +41,7 @@ impl Lazy {
     fn address(&self) -> &Address {
         match &self.0.source {
             Source::Address(address) => address,
-            Source::Region { of, .. } => of.address(),
+            Source::Region { of, .. } | Source::Limited { of, .. } => of.address(),
         }
     }
 
@@ -54,6 +56,10 @@ impl Lazy {
             Source::Region { of, region } => {
                 let whole = Box::pin(of.0.opened.get_or_try_init(|| of.open())).await?;
                 Ok(whole.in_region(region).unwrap_or_else(|| Arc::clone(whole)))
+            }
+            Source::Limited { of, limits } => {
+                let whole = Box::pin(of.0.opened.get_or_try_init(|| of.open())).await?;
+                Ok(whole.limited(limits).unwrap_or_else(|| Arc::clone(whole)))
             }
         }
     }
@@ -74,6 +80,11 @@ impl Backend for Lazy {
             return None;
         }
         let source = Source::Region { of: self.clone(), region: region.to_owned() };
+        Some(Arc::new(Self::from(source, self.0.clock.clone())))
+    }
+
+    fn limited(&self, limits: &StoreLimits) -> Option<Arc<dyn Backend>> {
+        let source = Source::Limited { of: self.clone(), limits: *limits };
         Some(Arc::new(Self::from(source, self.0.clock.clone())))
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use larder_engine::ops::{Request, Response};
 use larder_model::{Clock, TableDefinition, TableName, Tags};
+use larder_schema::schema::StoreLimits;
 
 use super::items::operation;
 use super::{Backend, Deployed, Error, Fault, Faults, Lacks, Requests, TableChange};
@@ -64,6 +65,11 @@ impl Backend for Observed {
 
     fn in_region(&self, region: &str) -> Option<Arc<dyn Backend>> {
         let backend = self.backend.in_region(region)?;
+        Some(Arc::new(Self::new(backend, self.probes.clone())))
+    }
+
+    fn limited(&self, limits: &StoreLimits) -> Option<Arc<dyn Backend>> {
+        let backend = self.backend.limited(limits)?;
         Some(Arc::new(Self::new(backend, self.probes.clone())))
     }
 

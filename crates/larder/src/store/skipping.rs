@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use larder_engine::ops::{Request, Response};
 use larder_model::{Clock, TableDefinition, TableName, Tags};
+use larder_schema::schema::StoreLimits;
 use parking_lot::Mutex;
 
 use super::observed::Probes;
@@ -63,6 +64,11 @@ impl Backend for Skipping {
 
     fn in_region(&self, region: &str) -> Option<Arc<dyn Backend>> {
         let backend = self.backend.in_region(region)?;
+        Some(Arc::new(Self { backend, skipped: self.skipped.clone() }))
+    }
+
+    fn limited(&self, limits: &StoreLimits) -> Option<Arc<dyn Backend>> {
+        let backend = self.backend.limited(limits)?;
         Some(Arc::new(Self { backend, skipped: self.skipped.clone() }))
     }
 

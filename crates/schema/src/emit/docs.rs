@@ -30,6 +30,7 @@ pub fn docs(schema: &Schema) -> String {
         }
     }
     sources(&mut out, schema);
+    store(&mut out, &schema.store);
     operations(&mut out, schema);
     while out.ends_with("\n\n") {
         out.pop();
@@ -758,6 +759,21 @@ fn sources(out: &mut String, schema: &Schema) {
     for source in schema.sources.iter().filter(|source| !source.docs.is_empty()) {
         let _ = writeln!(out, "**{}**: {}\n", source.name, source.docs.join(" "));
     }
+}
+
+fn store(out: &mut String, limits: &StoreLimits) {
+    let (short, long) = limits.timeout_millis;
+    let Breaker { failures, rest_millis } = limits.breaker.unwrap_or(StoreLimits::BREAKER);
+    let embedded = if limits.breaker.is_none() { ", unless it is in the process" } else { "" };
+    let _ = writeln!(
+        out,
+        "## The store\n\nA cached read waits at most {} for it, any other request {}. A request is tried again {} \
+         times. After {failures} failures in a row cached reads go on without it for {}{embedded}.\n",
+        spelled(short),
+        spelled(long),
+        limits.retry.attempts,
+        spelled(rest_millis),
+    );
 }
 
 fn operations(out: &mut String, schema: &Schema) {

@@ -39,6 +39,7 @@ pub fn json(schema: &Schema) -> Json {
             }),
         ),
         ("sources", list(&schema.sources, source)),
+        ("store", store(&schema.store)),
         ("tables", list(&schema.tables, table)),
         (
             "grants",
@@ -126,14 +127,21 @@ fn source(source: &Source) -> Json {
             ),
         ),
         ("retry", source.retry.map_or(Json::Null, retry)),
-        (
-            "breaker",
-            source.breaker.map_or(
-                Json::Null,
-                |breaker| json!({"failures": breaker.failures, "rest_ms": breaker.rest_millis}),
-            ),
-        ),
+        ("breaker", source.breaker.map_or(Json::Null, breaker)),
     ])
+}
+
+fn store(store: &StoreLimits) -> Json {
+    let (short, long) = store.timeout_millis;
+    object([
+        ("timeout_ms", json!([short, long])),
+        ("retry", retry(store.retry)),
+        ("breaker", store.breaker.map_or(Json::Null, breaker)),
+    ])
+}
+
+fn breaker(breaker: Breaker) -> Json {
+    json!({"failures": breaker.failures, "rest_ms": breaker.rest_millis})
 }
 
 fn retry(retry: Retry) -> Json {

@@ -24,6 +24,7 @@ pub(super) fn resolve<'a>(
         params: Vec::new(),
         types: Vec::new(),
         sources: Vec::new(),
+        store: StoreLimits::default(),
         tables: Vec::new(),
         grants: Vec::new(),
         alarms: Vec::new(),
@@ -316,6 +317,12 @@ fn blocks<'a>(context: &mut Context<'a>, items: &'a [Item], schema: &mut Schema)
             "alarms" => {
                 for setting in &block.settings {
                     schema.alarms.extend(settings::alarm(context, setting));
+                }
+            }
+            "store" => {
+                context.check_twice(&block.settings);
+                for setting in &block.settings {
+                    settings::store(context, &mut schema.store, setting);
                 }
             }
             "workload" => {

@@ -19,6 +19,7 @@ use crate::token::{Token, TokenKind};
 pub enum Place {
     File,
     Source,
+    Store,
     Table,
     Entity,
     Lifecycle,
@@ -86,6 +87,24 @@ pub const SETTINGS: &[SettingRule] = &[
         "N for DURATION",
         "after N failures in a row the source is left alone that long",
     ),
+    rule(
+        Place::Store,
+        "timeout",
+        "DURATION | DURATION..DURATION",
+        "short..long: what a cached read waits for the store, and what every other request does; 300ms..10s",
+    ),
+    rule(
+        Place::Store,
+        "retry",
+        "N [backoff DURATION..DURATION]",
+        "a request is sent again so often, after growing pauses; 4 backoff 25ms..1s",
+    ),
+    rule(
+        Place::Store,
+        "breaker",
+        "N for DURATION",
+        "after N failures in a row cached reads go on without the store that long; 5 for 5s, but not of an embedded one",
+    ),
     rule(Place::Table, "name", "PARAM | TEMPLATE", "what the store calls the table; params may stand in it"),
     rule(Place::Table, "region", "TEXT", "where it lives"),
     rule(Place::Table, "ttl", "NAME", "the attribute that says when an item ends, in Unix seconds"),
@@ -146,7 +165,7 @@ pub const SETTINGS: &[SettingRule] = &[
     rule(
         Place::Entity,
         "log",
-        "hit | miss | oversize | write | load {, …}",
+        "hit | miss | oversize | write | load | invalidate {, …}",
         "what is logged besides failures",
     ),
     rule(Place::Entity, "stale", "DURATION", "given that long past its time while a new one is fetched"),
@@ -209,7 +228,7 @@ pub const SETTINGS: &[SettingRule] = &[
 ];
 
 /// Blocks that may stand in a file besides tables, types and sources.
-pub const BLOCKS: [&str; 5] = ["defaults", "alarms", "workload", "metrics", "grant"];
+pub const BLOCKS: [&str; 6] = ["defaults", "store", "alarms", "workload", "metrics", "grant"];
 
 pub(crate) fn setting_rule(place: Place, name: &str) -> Option<&'static SettingRule> {
     SETTINGS.iter().find(|rule| rule.place == place && rule.name == name)
@@ -409,6 +428,7 @@ impl<'a> Context<'a> {
             let place = match rule.place {
                 Place::File => "at the top of the file",
                 Place::Source => "in a source",
+                Place::Store => "in store",
                 Place::Table => "in a table",
                 Place::Entity => "in an entity",
                 Place::Lifecycle => "in a lifecycle",
@@ -476,24 +496,38 @@ pub(crate) fn source<'a>(context: &mut Context<'a>, source: &mut Source, setting
             });
         }
         "retry" => source.retry = context.read_setting(Place::Source, setting, retry),
-        "timeout" => {
-            source.timeout_millis = context.read_setting(Place::Source, setting, |words| {
-                let soft = words.duration()?;
-                let hard = if words.eat("..") || words.eat("..=") { words.duration()? } else { soft };
-                (soft <= hard).then_some((soft, hard))
-            });
-        }
-        "breaker" => {
-            source.breaker = context.read_setting(Place::Source, setting, |words| {
-                let failures = words.count().filter(|n| *n > 0)?;
-                if !words.eat("for") {
-                    return None;
-                }
-                Some(Breaker { failures, rest_millis: words.duration()? })
-            });
+        "timeout" => source.timeout_millis = context.read_setting(Place::Source, setting, timeout),
+        "breaker" => source.breaker = context.read_setting(Place::Source, setting, breaker),
         }
         _ => context.unknown_setting(Place::Source, setting),
     }
+}
+
+pub(crate) fn store<'a>(context: &mut Context<'a>, store: &mut StoreLimits, setting: &'a Setting) {
+    match setting.name.text.as_str() {
+        "timeout" => {
+            let read = context
+                .read_setting(Place::Store, setting, |words| timeout(words).filter(|(short, _)| *short > 0));
+            store.timeout_millis = read.unwrap_or(store.timeout_millis);
+        }
+        "retry" => {
+            store.retry = context.read_setting(Place::Store, setting, retry).unwrap_or(store.retry);
+        }
+        "breaker" => store.breaker = context.read_setting(Place::Store, setting, breaker),
+        _ => context.unknown_setting(Place::Store, setting),
+    }
+}
+
+fn timeout(words: &mut Words<'_>) -> Option<(i64, i64)> {
+    let short = words.duration()?;
+    let long = if words.eat("..") || words.eat("..=") { words.duration()? } else { short };
+    (short <= long).then_some((short, long))
+}
+
+fn breaker(words: &mut Words<'_>) -> Option<Breaker> {
+    let failures = words.count().filter(|n| *n > 0)?;
+    words.eat("for").then_some(())?;
+    Some(Breaker { failures, rest_millis: words.duration()? })
 }
 
 pub(crate) fn retry(words: &mut Words<'_>) -> Option<Retry> {
@@ -716,6 +750,7 @@ pub(crate) fn entity<'a>(context: &mut Context<'a>, entity: &mut EntitySettings,
                 ("oversize", LogEvent::Oversize),
                 ("write", LogEvent::Write),
                 ("load", LogEvent::Load),
+                ("invalidate", LogEvent::Invalidate),
             ];
             let read = context
                 .read_setting(Place::Entity, setting, |words| listed(words, |words| words.one_of(&choices)));

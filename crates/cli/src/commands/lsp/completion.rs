@@ -110,6 +110,7 @@ impl<'a> Before<'a> {
         match self.block() {
             "" => &[Place::File],
             "source" => &[Place::Source],
+            "store" => &[Place::Store],
             "table" => &[Place::Table],
             "entity" => &[Place::Entity],
             "lifecycle" => &[Place::Lifecycle],

@@ -1,0 +1,229 @@
+//! A store that is waited for no longer than the schema says.
+//!
+//! Who can go on without the store has [short patience](Patience::short): the answer has to come within the short timeout, and a
+//! store that has failed so often in a row that it is left alone is not asked at all. Everybody else waits as long as
+//! the long timeout and always asks: a write that is given up at once is lost, and there is nobody else to ask.
+//! All of them tell the breaker how it went. [`at_most`] puts another time in the place of either. A read that is
+//! answered in pieces may take that long for each; what a store that fails has taken counts against what is asked next.
+//!
+//! A read that was given up goes on by itself until the long timeout, because what it waits for may be of use to the
+//! next one: credentials, a name, a connection. A write that was given up is dropped, so that it cannot land after a
+//! later one.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use larder_engine::ops::{Request, Response};
+use larder_model::{Clock, TableDefinition, TableName, Tags};
+use larder_schema::schema::StoreLimits;
+use tokio::time::timeout;
+
+use super::observed::Probes;
+use super::{Backend, Deployed, Error, Lacks, Store, TableChange};
+use crate::breaker::Breaker;
+
+tokio::task_local! {
+    static PATIENCE: Patience;
+}
+
+/// How long whoever asks is ready to wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    is_short: bool,
+    /// Instead of what the schema says.
+    at_most: Option<Duration>,
+    /// What a store that failed has cost already.
+    spent: Duration,
+}
+
+impl Patience {
+    /// Of whoever needs the store.
+    pub(crate) fn long() -> Self {
+        PATIENCE.try_with(|patience| *patience).unwrap_or_default()
+    }
+
+    /// Of whoever can go on without it.
+    pub(crate) fn short() -> Self {
+        Self { is_short: true, ..Self::long() }
+    }
+
+    /// What is left of it after a store has failed.
+    pub(crate) fn after(self, spent: Duration) -> Self {
+        Self { spent: self.spent + spent, ..self }
+    }
+
+    /// Asks the store so, in whatever task this is.
+    pub(crate) async fn keep<F: Future>(self, calls: F) -> F::Output {
+        PATIENCE.scope(self, calls).await
+    }
+}
+
+/// Calls of the layer, each of whose requests to a store is given up after so long, whatever the schema says.
+///
+/// A [`fetch`](crate::Shelf::fetch) then goes on without the store, where the schema says `on_error open`; a write is an
+/// error. The source is waited for as ever, and so is the store by whoever writes behind.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// # let load = |url: String| async move { Ok::<_, std::io::Error>(format!("the text of {url}")) };
+/// use std::time::Duration;
+///
+/// pages.store().faults().delay(1.0, Duration::from_secs(60)); // the store hangs
+/// let page = larder::at_most(Duration::from_millis(20), pages.pages().fetch("https://example.com/", load)).await?;
+/// assert!(page.store_error().expect("it did not answer").to_string().ends_with("no answer in 20 ms"));
+/// # Ok(())
+/// # }
+/// ```
+pub async fn at_most<F: Future>(limit: Duration, calls: F) -> F::Output {
+    Patience { at_most: Some(limit), ..Patience::long() }.keep(calls).await
+}
+
+#[derive(Debug)]
+pub(super) struct Bounded {
+    backend: Arc<dyn Backend>,
+    short: Duration,
+    long: Duration,
+    breaker: Arc<Breaker>,
+}
+
+impl Store {
+    /// The same store, asked as the schema says. What is bounded together is left alone together.
+    pub(crate) fn bounded(&self, limits: &StoreLimits, breaker: &Arc<Breaker>) -> Self {
+        let millis = |millis: i64| Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        let (mut short, long) = limits.timeout_millis;
+        // What is in the process does not hang: a busy machine is no reason for a miss, unless the schema says so.
+        if self.is_embedded() && limits.timeout_millis == StoreLimits::default().timeout_millis {
+            short = long;
+        }
+        let backend = self.0.limited(limits).unwrap_or_else(|| Arc::clone(&self.0));
+        let (short, long, breaker) = (millis(short), millis(long), Arc::clone(breaker));
+        Self::on(Arc::new(Bounded { backend, short, long, breaker }))
+    }
+
+    pub(crate) fn breaker(&self, limits: &StoreLimits) -> Breaker {
+        let by_kind = (!self.is_embedded()).then_some(StoreLimits::BREAKER);
+        Breaker::new(limits.breaker.or(by_kind))
+    }
+}
+
+#[async_trait]
+impl Backend for Bounded {
+    async fn execute(&self, request: Request) -> Result<Response, Error> {
+        let patience = Patience::long();
+        if patience.is_short {
+            self.breaker.may_call().map_err(|failures| Error::Unreachable {
+                place: self.place(),
+                cause: format!("it is left alone after {failures} failures in a row"),
+            })?;
+        }
+        let whole = patience.at_most.unwrap_or(if patience.is_short { self.short } else { self.long });
+        let limit = whole.saturating_sub(patience.spent);
+        let no_answer = || {
+            let cause = format!("no answer in {} ms", whole.as_millis());
+            Error::Unanswered { place: self.place(), cause }
+        };
+        if limit.is_zero() {
+            return Err(no_answer());
+        }
+        let goes_on = is_read(&request);
+        let backend = Arc::clone(&self.backend);
+        let mut call = Box::pin(async move { backend.execute(request).await });
+        // A store in the process mostly answers at once, and needs no timer for it.
+        let waited = match (&mut call).now_or_never() {
+            Some(outcome) => Ok(outcome),
+            None => timeout(limit, &mut call).await,
+        };
+        let outcome = match waited {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                if let (true, Some(rest)) = (goes_on, self.long.checked_sub(limit)) {
+                    tokio::spawn(timeout(rest, call));
+                }
+                Err(no_answer())
+            }
+        };
+        match &outcome {
+            Err(error) if error.is_outage() => self.breaker.failed(),
+            Ok(_) | Err(_) => self.breaker.succeeded(),
+        }
+        outcome
+    }
+
+    fn probes(&self) -> Option<&Probes> {
+        self.backend.probes()
+    }
+
+    fn place(&self) -> String {
+        self.backend.place()
+    }
+
+    async fn lacks(&self) -> Result<&Lacks, Error> {
+        self.backend.lacks().await
+    }
+
+    async fn list_tables(&self) -> Result<Vec<TableName>, Error> {
+        self.backend.list_tables().await
+    }
+
+    async fn describe(&self, table: &TableName) -> Result<Option<Deployed>, Error> {
+        self.backend.describe(table).await
+    }
+
+    async fn tags(&self, table: &TableName) -> Result<Tags, Error> {
+        self.backend.tags(table).await
+    }
+
+    async fn create_table(&self, definition: &TableDefinition) -> Result<(), Error> {
+        self.backend.create_table(definition).await
+    }
+
+    async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error> {
+        self.backend.change_table(table, change).await
+    }
+
+    async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
+        self.backend.delete_table(table).await
+    }
+
+    fn clock(&self) -> &Clock {
+        self.backend.clock()
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.backend.is_embedded()
+    }
+
+    async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
+        self.backend.sdk_client().await
+    }
+
+    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        self.backend.streams_client().await
+    }
+
+    fn engine(&self) -> Option<&larder_engine::Engine> {
+        self.backend.engine()
+    }
+
+    async fn pause(&self, asked: u32) -> Result<(), Error> {
+        self.backend.pause(asked).await
+    }
+}
+
+fn is_read(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::GetItem(_)
+            | Request::Query(_)
+            | Request::Scan(_)
+            | Request::BatchGetItem(_)
+            | Request::TransactGetItems(_)
+    )
+}
