@@ -31,6 +31,7 @@ pub(crate) mod query;
 pub(crate) mod rekey;
 pub(crate) mod release;
 pub(crate) mod restore;
+pub(crate) mod review;
 pub(crate) mod rm;
 pub(crate) mod salvage;
 pub(crate) mod scan;

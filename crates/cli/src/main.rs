@@ -19,7 +19,7 @@ Exit codes:
   0  it is done, and all is well
   1  it found something wrong, or could not be done; the text says which
   2  the arguments were not understood
-  3  `larder drift`: what is deployed is not what the schemas say
+  3  `larder drift`: what is deployed is not what the schemas say; `larder review`: something calls for a decision
   4  `larder get`, `rm`, `release`, `transition`, `collection`: there is no such record";
 
 /// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
@@ -56,6 +56,7 @@ enum Command {
     Doctor(commands::doctor::Doctor),
     Stats(commands::stats::Stats),
     Cost(commands::cost::Cost),
+    Review(commands::review::Review),
     Export(commands::export::Export),
     Get(commands::get::Get),
     Put(commands::put::Put),
@@ -138,6 +139,7 @@ fn run() -> Result<ExitCode, String> {
         Command::Doctor(doctor) => doctor.run(),
         Command::Stats(stats) => stats.run(),
         Command::Cost(cost) => cost.run(),
+        Command::Review(review) => review.run(),
         Command::Export(export) => export.run(),
         Command::Get(get) => get.run(),
         Command::Put(put) => put.run(),

@@ -120,6 +120,41 @@ fn l15_the_same_runs_over_dynamodbs_protocol_in_tables_of_its_own() {
 }
 
 #[test]
+fn a_rate_is_raised_until_it_does_not_hold() {
+    // An hour is never over; the search ends at the most.
+    let easy = ["rate", "--json", "--from", "20", "--most", "50", "--for", "100ms", "--slow", "1h"];
+    let found = measured(&easy);
+    let rates: Vec<u64> =
+        found["steps"].as_array().unwrap().iter().map(|step| step["rate"].as_u64().unwrap()).collect();
+    assert_eq!((rates, &found["holds"], &found["gives_up"]), (vec![20, 40, 50], &json!(50), &Value::Null));
+    // No answer takes no time at all.
+    let hard = ["rate", "--json", "--from", "20", "--for", "100ms", "--slow", "1ns", "--capacity", "25/5"];
+    let found = measured(&hard);
+    assert_eq!((&found["holds"], &found["gives_up"]["rate"]), (&Value::Null, &json!(20)));
+    assert!(found["gives_up"]["why"].as_str().unwrap().starts_with("P99 is over"), "{found}");
+    // Menus of 15 dishes are over 2 KB: of 10 writes in 100, 5 write units are used up first.
+    let (bytes, out) = (found["item_bytes"].as_u64().unwrap(), &found["provisioned_gives_up"]);
+    let units = bytes.div_ceil(1024) as f64;
+    assert_eq!((&out["first"], &out["rate"]), (&json!("write"), &json!(5.0 / (units * 0.1))));
+}
+
+#[test]
+fn a_rate_is_found_over_dynamodbs_protocol_and_nothing_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Larder::on(directory.path(), &[]);
+    let store = format!("dynamodb:{}", server.url);
+    let easy = [
+        "rate", "--from", "20", "--most", "20", "--for", "100ms", "--slow", "1h", "--yes", "--store", &store,
+    ];
+    let output = bench(&easy);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("It holds 20 requests a second"), "{text}");
+    let client = Client::new(&server.url);
+    let left = client.ok("Scan", json!({"TableName": "lunch-cache-bench", "Select": "COUNT"}));
+    assert_eq!(left["Count"], 0, "what was written is removed");
+}
+
+#[test]
 fn a_delay_that_is_none_is_refused() {
     let output = bench(&["weather", "--origin-delay", "5ms..1ms"]);
     assert_eq!(output.status.code(), Some(2));

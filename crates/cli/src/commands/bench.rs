@@ -7,10 +7,12 @@
 //! end. Outside the embedded store they are made only with `--yes`, because there they cost money.
 
 mod lunch;
+mod rate;
 mod timing;
 mod weather;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use larder::{Address, Environment, Schema, Store, System};
@@ -19,6 +21,9 @@ use tempfile::TempDir;
 
 use super::plan;
 use crate::{held, terminal};
+
+/// How long an answer takes is what is measured, so that nobody goes on without it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Measure what the systems' documents measure, beside their figures
 #[derive(Debug, Args)]
@@ -31,6 +36,7 @@ pub(crate) struct Bench {
 enum What {
     Weather(weather::Weather),
     Lunch(lunch::Lunch),
+    Rate(rate::Rate),
 }
 
 /// Where to measure, and how to tell.
@@ -59,6 +65,7 @@ impl Bench {
         let (outcome, json) = match &self.what {
             What::Weather(weather) => (weather.measure(), weather.options.json),
             What::Lunch(lunch) => (lunch.measure(), lunch.options.json),
+            What::Rate(rate) => (rate.measure(), rate.options.json),
         };
         let outcome = outcome?;
         let text = if json { format!("{:#}\n", outcome.json) } else { outcome.text };

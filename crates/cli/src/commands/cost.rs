@@ -73,6 +73,13 @@ pub(crate) struct Cost {
     json: bool,
 }
 
+/// What `larder cost` was asked about.
+pub(super) struct Asked {
+    pub(super) paths: Vec<PathBuf>,
+    prices: Prices,
+    measured: Option<Measured>,
+}
+
 /// Figures in place of the declared ones.
 #[derive(Debug, Args)]
 struct WhatIf {
@@ -128,26 +135,11 @@ impl WhatIf {
 
 impl Cost {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let paths = match &self.system {
-            Some(name) => vec![project::named(name)?],
-            None if self.what_if.is_empty() && self.measured.is_none() => project::schemas(&[])?,
-            None => vec![project::only()?],
-        };
-        let prices = match &self.prices {
-            None => Prices::built_in(),
-            Some(path) => {
-                let text = project::text(path)
-                    .map_err(|error| format!("cannot read the prices in {}: {error}", path.display()))?;
-                Prices::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-            }
-        };
-        let measured = self.measured.as_deref();
-        let measured =
-            measured.map(|from| reading::read(from, self.since.as_deref(), self.time)).transpose()?;
+        let asked = self.asked()?;
         let mut parting = "";
         let mut failures = Vec::new();
-        for path in &paths {
-            match self.of(path, &prices, measured.as_ref()) {
+        for path in &asked.paths {
+            match self.of(path, &asked).and_then(|(_, report)| report) {
                 Ok(report) if self.json => terminal::print(&format!("{}\n", show::json(&report)))?,
                 Ok(report) => {
                     terminal::print(&format!("{parting}{}", show::text(&report, self.explain)))?;
@@ -164,10 +156,46 @@ impl Cost {
         last.map_or(Ok(ExitCode::SUCCESS), Err)
     }
 
-    fn of(&self, path: &Path, prices: &Prices, measured: Option<&Measured>) -> Result<Report, String> {
+    /// Which systems are meant, at which prices, and what was counted.
+    pub(super) fn asked(&self) -> Result<Asked, String> {
+        let paths = match &self.system {
+            Some(name) => vec![project::named(name)?],
+            None if self.what_if.is_empty() && self.measured.is_none() => project::schemas(&[])?,
+            None => vec![project::only()?],
+        };
+        let prices = match &self.prices {
+            None => Prices::built_in(),
+            Some(path) => {
+                let text = project::text(path)
+                    .map_err(|error| format!("cannot read the prices in {}: {error}", path.display()))?;
+                Prices::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        let measured = self.measured.as_deref();
+        let measured =
+            measured.map(|from| reading::read(from, self.since.as_deref(), self.time)).transpose()?;
+        Ok(Asked { paths, prices, measured })
+    }
+
+    /// A system, and what it costs or why nobody knows.
+    pub(super) fn of(&self, path: &Path, asked: &Asked) -> Result<(Schema, Result<Report, String>), String> {
         let broken = || format!("{} has errors: nothing was reckoned", path.display());
         let schema = terminal::sound(project::load(path)?).ok_or_else(broken)?;
-        self.report(&schema, prices, measured)
+        let report = self.report(&schema, &asked.prices, asked.measured.as_ref());
+        Ok((schema, report))
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.store
+    }
+
+    /// The arithmetic, if it is wanted.
+    pub(super) fn explained(&self, report: &Report) -> Option<String> {
+        self.explain.then(|| show::text(report, true))
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.json
     }
 
     fn report(

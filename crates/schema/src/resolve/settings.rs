@@ -498,7 +498,6 @@ pub(crate) fn source<'a>(context: &mut Context<'a>, source: &mut Source, setting
         "retry" => source.retry = context.read_setting(Place::Source, setting, retry),
         "timeout" => source.timeout_millis = context.read_setting(Place::Source, setting, timeout),
         "breaker" => source.breaker = context.read_setting(Place::Source, setting, breaker),
-        }
         _ => context.unknown_setting(Place::Source, setting),
     }
 }

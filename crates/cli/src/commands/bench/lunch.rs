@@ -8,7 +8,7 @@ use larder_examples::source::lunch::new_menu;
 use serde_json::json;
 
 use super::timing::{self, Times, millis};
-use super::{Options, Outcome, environment};
+use super::{Options, Outcome, PATIENCE, environment};
 use crate::commands::plan;
 use crate::data::table;
 
@@ -107,7 +107,7 @@ impl Lunch {
         let jobs = self.keys().map(|(name, year, week)| {
             let (lunch, from) = (lunch.clone(), from.clone());
             async move {
-                let looked = lunch.menus().look((&*name, year, week)).await;
+                let looked = larder::at_most(PATIENCE, lunch.menus().look((&*name, year, week))).await;
                 matches!(looked, Look::Hit(menu) if *menu.origin() == from && menu.lunches.len() == DISHES)
             }
         });
@@ -184,7 +184,7 @@ fn wrong(what: &str, wanted: usize, found: usize) -> Vec<String> {
     if wanted == found { Vec::new() } else { vec![format!("{found} {what}, and not {wanted}")] }
 }
 
-fn menu(restaurant: &str, year: i64, week: i64) -> NewMenu {
+pub(super) fn menu(restaurant: &str, year: i64, week: i64) -> NewMenu {
     let dishes = (0..DISHES).map(|at| Dish {
         name: format!("Dagens {at}"),
         description: "med kokt potatis, gräddsås, lingon och pressgurka".to_owned(),

@@ -19,6 +19,11 @@ pub(super) struct Times {
 pub(super) type Figures = [f64; 4];
 
 impl Times {
+    pub(super) fn new(mut times: Vec<Duration>, whole: Duration) -> Self {
+        times.sort_unstable();
+        Self { sorted: times, whole }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.sorted.len()
     }

@@ -11,7 +11,7 @@ use larder_examples::weather::{self, NewForecast, WeatherSystem};
 use serde_json::json;
 
 use super::timing::{self, Figures, Times, millis};
-use super::{Options, Outcome, environment};
+use super::{Options, Outcome, PATIENCE, environment};
 use crate::commands::plan;
 use crate::data::table;
 
@@ -186,7 +186,7 @@ impl Run<'_> {
                 let (weather, source) = (self.weather.clone(), self.source.clone());
                 async move {
                     let load = move |asked| source.clone().forecast(asked);
-                    weather.forecasts().fetch(key, load).await.is_ok()
+                    larder::at_most(PATIENCE, weather.forecasts().fetch(key, load)).await.is_ok()
                 }
             });
             let (more, answered) = timing::all_at_once(jobs, self.bench.concurrent as usize).await;
