@@ -15,7 +15,7 @@ use larder::migrate::{Event, Migration, Need, Options, Outcome, Phase, Watch};
 use larder::provision::{Permissions, Silent};
 use larder::store::ops::Scan;
 use larder::store::{Feature, TableChange};
-use larder::{Address, Environment, Error, Fields, Schema, Store, System, Value};
+use larder::{Address, Environment, Fields, Schema, Store, System, Value};
 use larder_local::DynamoDbLocal;
 use larder_model::{AttributeValue, Item, StreamView, TableName};
 use larder_schema::NoFiles;
