@@ -55,7 +55,7 @@ pub(crate) fn is_partial(index: &Index) -> bool {
 }
 
 fn is_record(entity: &Entity) -> bool {
-    entity.policy.mode == Mode::Records
+    entity.source.is_none()
 }
 
 /// A whole write keeps something of what was there.

@@ -229,6 +229,11 @@ fn hostile_schemas_are_read_in_bounded_time() {
         let _ = larder_schema::render_all(&loaded.diagnostics, &loaded.files, larder_schema::Colour::Plain);
         let _ = format(&text);
         // For ever is more than a busy machine makes of it.
-        assert!(start.elapsed().as_secs() < 200, "{} took {:?}", &text[..60.min(text.len())], start.elapsed());
+        assert!(
+            start.elapsed().as_secs() < 200,
+            "{} took {:?}",
+            &text[..60.min(text.len())],
+            start.elapsed()
+        );
     }
 }

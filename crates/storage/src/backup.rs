@@ -125,6 +125,9 @@ pub struct Verified {
     pub problems: Vec<String>,
 }
 
+/// A backup's name, and the backup if it can be read.
+pub(crate) type Listed = (String, Result<Manifest, Error>);
+
 /// How far something is: entries and bytes so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -221,7 +224,7 @@ impl Repository {
     }
 
     /// The same, each with its name.
-    pub(crate) fn list_by_name(&self) -> Result<Vec<(String, Result<Manifest, Error>)>, Error> {
+    pub(crate) fn list_by_name(&self) -> Result<Vec<Listed>, Error> {
         let names = self.backups.names()?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_END));
         Ok(ids.map(|id| (id.to_owned(), self.manifest(id))).collect())
