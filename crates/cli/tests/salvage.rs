@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -118,4 +119,59 @@ fn what_is_damaged_is_told_left_out_on_request_and_all_else_is_brought_out() {
     let dumped = fs::read_to_string(dir.join("dump")).unwrap().lines().count();
     assert!(dumped > 0 && dumped < all, "{dumped} of {all}");
     assert!(dumped as u64 <= table["items"].as_u64().unwrap());
+}
+
+/// Why a server does not start.
+fn refused(dir: &Path) -> String {
+    let mut serving = Command::new(env!("CARGO_BIN_EXE_larder"))
+        .args(["serve", "--data", "data", "--dynamodb", "127.0.0.1:0"])
+        .current_dir(dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _ = serving.kill();
+    assert_eq!(line, "", "it serves");
+    told(&serving.wait_with_output().unwrap())
+}
+
+/// One bit anywhere in the pages that the tree has for itself may keep it from being opened.
+#[test]
+fn what_cannot_be_opened_is_read_through_page_by_page_and_nobody_is_sent_in_circles() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    filled(dir);
+    let file = dir.join("data/larder.redb");
+    let whole = fs::read(&file).unwrap();
+    let count = out(&larder(dir, &["verify", "--data", "data"]));
+    let pages = (0..whole.len()).step_by(PAGE).filter(|&at| matches!(whole[at..at + 2], [1 | 2, 0]));
+    let (mut shut, mut whole_all_the_same) = (0, 0);
+    for at in pages {
+        let mut image = whole.clone();
+        image[at + 100] ^= 1;
+        fs::write(&file, &image).unwrap();
+        let verified = larder(dir, &["verify", "--data", "data"]);
+        if !out(&verified).contains("the store cannot be opened: ") {
+            continue;
+        }
+        assert!(image == fs::read(&file).unwrap(), "verify changed the file");
+        let served = refused(dir);
+        assert!(served.contains("; `larder salvage DIR --to NEW` brings"), "{served}");
+        assert!(!served.contains("unreachable"), "{served}");
+        let report = format!("{}{}", out(&verified), told(&verified));
+        assert!(!report.contains("unreachable") && !report.contains("larder verify"), "{report}");
+        assert_eq!(verified.status.code(), Some(1), "{report}");
+        assert!(report.contains("`larder salvage data --to NEW`"), "{report}");
+        let (_, summary) = report.trim_end().rsplit_once('\n').unwrap();
+        let (tables, _) = summary.split_once(" entries read: ").unwrap();
+        whole_all_the_same += usize::from(count.contains(tables));
+        shut += 1;
+        if shut == 3 {
+            break;
+        }
+    }
+    assert!(shut > 0, "no page kept the store from being opened");
+    assert!(whole_all_the_same > 0, "all entries are there, and it says so");
 }

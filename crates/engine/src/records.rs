@@ -200,6 +200,14 @@ fn meet(a: &Lost, b: &Lost) -> bool {
     a_before.is_none_or(|before| b_from < before) && b_before.is_none_or(|before| a_from < before)
 }
 
+/// Whether a key is one of those that are lost.
+pub(crate) fn has(lost: &Lost, key: &[u8]) -> bool {
+    match lost {
+        Lost::Value { key: lost, .. } => lost == key,
+        Lost::Keys { from, before } => **from <= *key && before.as_deref().is_none_or(|before| key < before),
+    }
+}
+
 /// Whether some of what is lost has keys that begin so.
 pub(crate) fn is_within(lost: &Lost, prefix: &[u8]) -> bool {
     match lost {

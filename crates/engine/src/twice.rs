@@ -46,11 +46,15 @@ pub(crate) fn get(snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>, Erro
 }
 
 /// What is wrong with the second copy of a value, in words.
-pub(crate) fn check(snapshot: &Snapshot, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
-    match snapshot.get(&layout::second(key)) {
+pub(crate) fn check(
+    get: impl Fn(&[u8]) -> Result<Option<Value>, larder_storage::Error>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), &'static str> {
+    match get(&layout::second(key)) {
         Ok(Some(copy)) if *copy == *value => Ok(()),
         Ok(Some(_)) => Err("its second copy says something else"),
-        Ok(None) if snapshot.get(COPIES).is_ok_and(|copies| copies.is_some()) => Err("it has no second copy"),
+        Ok(None) if get(COPIES).is_ok_and(|copies| copies.is_some()) => Err("it has no second copy"),
         // Told at its own place, or not made yet.
         Ok(None) | Err(_) => Ok(()),
     }

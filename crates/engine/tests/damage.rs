@@ -117,7 +117,7 @@ fn whichever_page_is_damaged_no_answer_is_wrong_and_verify_tells() {
             continue;
         };
         opened += 1;
-        let verified = larder_engine::verify(&store, NOW, |_| {}).unwrap();
+        let verified = larder_engine::verify(&store, &[], NOW, |_| {}).unwrap();
         let Ok(engine) = Engine::on_store(store) else {
             assert!(verified.problem_count > 0);
             refused += 1;

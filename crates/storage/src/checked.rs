@@ -256,7 +256,7 @@ impl Checked {
             }
             Some(root) => root,
             None if is_new => Root::blank(),
-            None => return Err(Error::Damaged { cause: "it has no root that can be read".to_owned() }),
+            None => return Err(Error::Gone { cause: "it has no root that can be read".to_owned() }),
         };
         let tags = Tags {
             synced: root.clone(),

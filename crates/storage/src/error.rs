@@ -44,9 +44,14 @@ pub enum Error {
     Corrupt { key: Vec<u8>, cause: &'static str },
     /// The file's structure, rather than one value, is broken.
     #[error(
-        "the store's file is damaged: {cause}; `larder verify` tells how far, `larder salvage` brings out the rest"
+        "the store's file is damaged: {cause}; `larder salvage DIR --to NEW` brings all that can be read into a new store"
     )]
     Damaged { cause: String },
+    /// The file is not one that anything could be brought out of.
+    #[error(
+        "nothing of the store's file can be read: {cause}; `larder restore --from BACKUPS --to NEW` makes a store of a backup"
+    )]
+    Gone { cause: String },
     /// A backup or an archive, or something in it, that cannot be used.
     #[error("{}: {cause}", path.display())]
     Backup { path: PathBuf, cause: String },
@@ -103,14 +108,10 @@ impl Error {
         }
     }
 
-    /// A panic inside the storage library, which damaged pages can cause.
-    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message");
-        Self::Damaged { cause: text.to_owned() }
+    /// A panic inside the storage library, which damaged pages can cause. What it says is about the library's code, and tells
+    /// nobody anything about the file.
+    pub(crate) fn panicked(_: &(dyn std::any::Any + Send)) -> Self {
+        Self::Damaged { cause: "a page of the tree's structure cannot be read".to_owned() }
     }
 }
 

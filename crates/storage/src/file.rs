@@ -79,23 +79,23 @@ pub(crate) fn parts(
         Some(header) => header,
         None if purpose == Use::Create => lay_out(&*disk, log_bytes.next_multiple_of(HEADER_BYTES), key)?,
         None if disk.len()? == 0 => {
-            return Err(Error::Damaged { cause: "it is empty".to_owned() });
+            return Err(Error::Gone { cause: "it is empty".to_owned() });
         }
         None if is_blank(&*disk, 0)? => {
-            return Err(Error::Damaged { cause: "nothing but zeros is left of it".to_owned() });
+            return Err(Error::Gone { cause: "nothing but zeros is left of it".to_owned() });
         }
         None if begun[..8] == MARK => {
-            return Err(Error::Damaged { cause: "its header cannot be read, nor the copy of it".to_owned() });
+            return Err(Error::Gone { cause: "its header cannot be read, nor the copy of it".to_owned() });
         }
         None => return Err(not_ours()),
     };
     let raw = Arc::clone(&disk);
     let tree = 2 * HEAD_BYTES + header.log_bytes;
     if !header.finished && purpose != Use::Create {
-        return Err(Error::Damaged { cause: "it was never finished".to_owned() });
+        return Err(Error::Gone { cause: "it was never finished".to_owned() });
     }
     if header.finished && disk.len()? <= HEAD_BYTES {
-        return Err(Error::Damaged { cause: "it was cut short".to_owned() });
+        return Err(Error::Gone { cause: "it was cut short".to_owned() });
     }
     let (disk, tag_key) = match (&header.wrapped, key) {
         (None, None) => (disk, TagKey(header.salt)),

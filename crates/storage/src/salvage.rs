@@ -29,6 +29,8 @@ pub struct Salvaged {
     pub records: u64,
     /// Records that cannot be read: what they wrote is as it was before them.
     pub lost_records: u64,
+    /// Pages that the tree needs for itself and that cannot be read: they hold no entries.
+    pub unreadable_pages: u64,
 }
 
 /// Brings what the store in `dir` holds into a store that is empty. `dir` is left as it is.
@@ -44,7 +46,7 @@ pub fn salvage(dir: &Path, options: Options, to: &Store) -> Result<Salvaged, Err
 pub fn salvage_disk(disk: impl crate::Disk, options: Options, to: &Store) -> Result<Salvaged, Error> {
     let parts = file::parts(Arc::new(disk), options.log_bytes, options.key, Use::Read)?;
     let (Base::Checked(tree), Some(mut log)) = (parts.tree, parts.log) else {
-        return Err(Error::Damaged { cause: "it has no tree".to_owned() });
+        return Err(Error::Gone { cause: "it has no tree".to_owned() });
     };
     let mut out = Out { to, batch: Batch::default(), salvaged: Salvaged::default() };
     let pages = Pages::new(&tree)?;
@@ -89,6 +91,7 @@ pub fn salvage_disk(disk: impl crate::Disk, options: Options, to: &Store) -> Res
         (out.salvaged.records, out.salvaged.lost_records) = (records, lost);
     }
     out.flush(0)?;
+    out.salvaged.unreadable_pages = unreadable_pages(&tree)?;
     Ok(out.salvaged)
 }
 
@@ -268,7 +271,7 @@ impl<'a> Pages<'a> {
         let word = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         let page = u64::from(word(12));
         if page != PAGE_BYTES as u64 {
-            return Err(Error::Damaged { cause: format!("its tree has pages of {page} bytes") });
+            return Err(Error::Gone { cause: format!("its tree has pages of {page} bytes") });
         }
         let slot = &header[64 + 128 * usize::from(header[9] & 1)..];
         let root = |is_there: u8, at: usize| {

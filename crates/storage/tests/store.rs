@@ -221,7 +221,7 @@ fn a_file_with_nothing_in_it_is_damaged_and_not_new() {
     for content in [Vec::new(), vec![0; 10_000]] {
         std::fs::write(&path, &content).unwrap();
         let error = Store::open(dir.path(), Options::default()).unwrap_err();
-        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), content);
     }
 }
@@ -311,7 +311,10 @@ fn a_file_that_was_cut_short_is_damaged_and_not_new() {
             // What was cut off may be needed by nobody.
             Ok(store) => assert_eq!(committed(&store, "a").unwrap(), b"1", "{length}"),
             Err(error) => assert!(
-                matches!(error, Error::Damaged { .. } | Error::Foreign { .. } | Error::Io { .. }),
+                matches!(
+                    error,
+                    Error::Damaged { .. } | Error::Gone { .. } | Error::Foreign { .. } | Error::Io { .. }
+                ),
                 "{length}: {error}"
             ),
         }

@@ -14,7 +14,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use larder_engine::{Engine, Watcher};
 use larder_model::{Clock, Item};
-use larder_storage::{Lost, Options, Store};
+use larder_storage::{Options, Salvaged, Store};
 use serde_json::json;
 
 use crate::terminal;
@@ -57,18 +57,14 @@ impl Salvage {
         let at = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let target = Engine::open(&self.to, options).map_err(|error| at(&self.to, &error))?;
         let raw = tempfile::tempdir_in(&self.to).map_err(|error| at(&self.to, &error))?;
-        let (source, lost, lost_records) = self.pages(raw.path(), options)?;
+        let (source, found) = pages(&self.from, raw.path(), options)?;
         let progress = terminal::progress(None, "items brought out");
         let mut watcher = Strays { directory: &self.to, files: BTreeMap::new(), progress };
-        let salvaged = larder_engine::salvage(&source, &lost, &target, Clock::system().now(), &mut watcher);
+        let salvaged =
+            larder_engine::salvage(&source, &found.lost, &target, Clock::system().now(), &mut watcher);
         watcher.progress.finish_and_clear();
         let mut salvaged = salvaged.map_err(|error| at(&self.from, &error))?;
-        if lost_records > 0 {
-            let records = terminal::count(lost_records as usize, "record");
-            salvaged
-                .lost
-                .push(format!("{records} of the log: what was written last may be as it was before"));
-        }
+        salvaged.lost.extend(lost_records(&found));
         let strays = watcher.finish().map_err(|error| at(&self.to, &error))?;
         let verified = target.verify(Clock::system().now(), |_| {}).map_err(|error| at(&self.to, &error))?;
         target.close().map_err(|error| at(&self.to, &error))?;
@@ -117,20 +113,27 @@ impl Salvage {
         }
         Ok(if salvaged.lost.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
 
-    /// What the pages of the file hold, and what they lack.
-    fn pages(&self, raw: &Path, options: Options) -> Result<(Store, Vec<Lost>, u64), String> {
-        let failed = |error: larder_storage::Error| format!("{}: {error}", self.from.display());
-        let store = Store::open(raw, options).map_err(failed)?;
-        match larder_storage::salvage(&self.from, options, &store) {
-            Ok(salvaged) => Ok((store, salvaged.lost, salvaged.lost_records)),
-            // A file of an early format is read as the store that it is.
-            Err(error) => match Store::open_read_only(&self.from, options) {
-                Ok(store) => Ok((store, Vec::new(), 0)),
-                Err(_) => Err(failed(error)),
-            },
-        }
+/// What the pages of a store's file hold, brought into a directory, and what they lack.
+pub(super) fn pages(from: &Path, raw: &Path, options: Options) -> Result<(Store, Salvaged), String> {
+    let failed = |error: larder_storage::Error| format!("{}: {error}", from.display());
+    let store = Store::open(raw, options).map_err(failed)?;
+    match larder_storage::salvage(from, options, &store) {
+        Ok(salvaged) => Ok((store, salvaged)),
+        // A file of an early format is read as the store that it is.
+        Err(error) => match Store::open_read_only(from, options) {
+            Ok(store) => Ok((store, Salvaged::default())),
+            Err(_) => Err(failed(error)),
+        },
     }
+}
+
+/// In words.
+pub(super) fn lost_records(found: &Salvaged) -> Option<String> {
+    let records = terminal::count(found.lost_records as usize, "record");
+    let what = format!("{records} of the log: what was written last may be as it was before");
+    (found.lost_records > 0).then_some(what)
 }
 
 /// Writes items whose table is not known to a file for each table.
