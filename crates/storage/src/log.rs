@@ -245,7 +245,7 @@ impl Log {
         let mut start = self.end + SECTOR_BYTES as u64;
         while start < self.disk.bytes() {
             let length = (self.disk.bytes() - start).min(SEARCHED_BYTES as u64) as usize;
-            self.disk.read(start, &mut chunk[..length])?;
+            self.read(start, &mut chunk[..length])?;
             for (sector, at) in chunk[..length].chunks(SECTOR_BYTES).zip((start..).step_by(SECTOR_BYTES)) {
                 let Some(header) = sector.first_chunk().map(Header::read) else { continue };
                 if header.epoch == self.epoch
@@ -356,8 +356,16 @@ impl Log {
             return Ok(None);
         }
         let mut bytes = [0; HEADER_BYTES];
-        self.disk.read(at, &mut bytes)?;
+        self.read(at, &mut bytes)?;
         Ok(Some(Header::read(&bytes)))
+    }
+
+    /// What was cut off reads as if it had never been written.
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let there = self.disk.len()?.saturating_sub(at).min(out.len() as u64) as usize;
+        let (present, absent) = out.split_at_mut(there);
+        absent.fill(0);
+        if present.is_empty() { Ok(()) } else { self.disk.read(at, present) }
     }
 
     fn is_whole(&self, at: u64, header: &Header) -> bool {
@@ -371,7 +379,7 @@ impl Log {
             return Ok(None);
         }
         let mut record = vec![0; HEADER_BYTES + header.payload_bytes as usize];
-        self.disk.read(at, &mut record)?;
+        self.read(at, &mut record)?;
         Ok(Some(record).filter(|record| self.key.sum([RECORD, at], &record[8..]) == header.sum))
     }
 }

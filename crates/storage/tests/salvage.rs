@@ -156,3 +156,23 @@ fn records_of_the_log_around_a_damaged_one_come_out_and_it_is_told() {
     let expected: Vec<_> = (0..10).filter(|n| *n != 4).map(key).collect();
     assert_eq!(found.into_keys().collect::<Vec<_>>(), expected);
 }
+
+/// Wherever the file ends, what lies before that comes out, and the rest is told.
+#[test]
+fn a_file_that_was_cut_short_gives_what_is_left_of_it() {
+    for sealed in [false, true] {
+        let (disk, entries) = filled(sealed);
+        let whole = disk.bytes();
+        let mut most = 0;
+        // From within the log, which lies before the tree, to the last byte.
+        for cut in (700_000..whole.len()).step_by(300_000).chain([whole.len() - 1]) {
+            let (report, found) = salvaged(&whole[..cut], sealed);
+            most = most.max(found.len());
+            for (key, value) in &entries {
+                // Without the tree, what the log still holds may be older than what the tree held.
+                assert!(found.get(key) == Some(value) || is_told(key, &report.lost), "cut at {cut}: {key:?}");
+            }
+        }
+        assert!(most > entries.len() / 2, "{most} of {}", entries.len());
+    }
+}
