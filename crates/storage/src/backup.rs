@@ -8,11 +8,12 @@
 //! lock                 held by who changes it
 //! ```
 //!
-//! A backup is one snapshot, cut into chunks (`chunk.rs`). A chunk that is there already is not written again, so a
-//! backup after the first writes what has changed, and is as whole as the first: any can be removed.
+//! A backup is one snapshot, cut into chunks (`chunk.rs`). A chunk that is there already is read, and written again only if
+//! it is not what it was; so a backup after the first writes what has changed, and is as whole as the first: any can be
+//! removed.
 //!
 //! Promises:
-//! - A backup is listed once all of it is on disk and was read again; one that was interrupted is not there, and costs the
+//! - A backup is listed once all of it, what it shares with others too, is on disk and was read again; one that was interrupted is not there, and costs the
 //!   others nothing.
 //! - Every byte is under a checksum: [`Repository::verify`] finds any that changed, and restoring refuses it.
 //! - The backup of an encrypted store is encrypted, and nothing in it can be changed unnoticed.
@@ -387,17 +388,12 @@ impl Repository {
         Ok(pruned)
     }
 
-    /// The hashes of what the newest backup holds, for who asks a server elsewhere for the rest.
+    /// The hashes of what the newest backup holds, as far as it can be read, for who asks a server elsewhere for the rest.
     pub fn known(&self) -> Result<Vec<Hash>, Error> {
         let newest = self.list()?.into_iter().rev().find_map(Result::ok);
         let chunks = newest.map(|manifest| manifest.chunks).unwrap_or_default();
-        let mut known = Vec::with_capacity(chunks.len());
-        for chunk in chunks {
-            if self.has(&chunk.hash)? {
-                known.push(chunk.hash);
-            }
-        }
-        Ok(known)
+        let whole = chunks.iter().filter(|chunk| self.content(chunk).is_ok());
+        Ok(whole.map(|chunk| chunk.hash).collect())
     }
 
     fn has(&self, hash: &Hash) -> Result<bool, Error> {
@@ -449,7 +445,8 @@ impl Writer {
     fn add(&mut self, cut: Cut) -> Result<(), Error> {
         let Cut { chunk, content } = cut;
         let (place, name) = self.repository.place(&chunk.hash);
-        if place.bytes(&name)?.is_none() {
+        // One that is there may have changed since: whatever is wrong with it, its content is at hand.
+        if self.repository.content(&chunk).is_err() {
             place.create()?;
             let file = self.repository.vault.close(name.as_bytes(), &content)?;
             place.put(&name, &file)?;
@@ -461,7 +458,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A chunk that is there.
+    /// A chunk that [`Repository::known`] has read.
     fn reuse(&mut self, chunk: Chunk) -> Result<(), Error> {
         if !self.repository.has(&chunk.hash)? {
             return Err(self.repository.damaged(&chunk, "it is gone"));

@@ -184,6 +184,40 @@ fn any_changed_byte_of_a_chunk_or_a_manifest_is_found_and_not_restored() {
 }
 
 #[test]
+fn the_next_backup_writes_again_what_was_damaged_since() {
+    let store = store(4);
+    for from_elsewhere in [false, true] {
+        let damages: [fn(&mut Vec<u8>); 4] =
+            [|_| (), Vec::clear, |bytes| bytes[40] ^= 1, |bytes| bytes.truncate(1000)];
+        for damage in damages {
+            let dir = tempfile::tempdir().unwrap();
+            let repository = Repository::open_or_create(dir.path(), None).unwrap();
+            back_up(&repository, &store, 0);
+            let damaged = &files(&dir.path().join("chunks"))[0];
+            let mut bytes = fs::read(damaged).unwrap();
+            damage(&mut bytes);
+            let is_damaged = bytes != fs::read(damaged).unwrap();
+            fs::write(damaged, &bytes).unwrap();
+            let made = if from_elsewhere {
+                let mut incoming = Incoming::new(&repository).unwrap();
+                let known = incoming.asks();
+                for bytes in Outgoing::new(&store.snapshot(), &known, false, at(1)) {
+                    incoming.push(&bytes).unwrap();
+                }
+                incoming.finish().unwrap()
+            } else {
+                back_up(&repository, &store, 1)
+            };
+            assert_eq!(made.new_chunks, u64::from(is_damaged));
+            assert_eq!(problems(&repository), [""; 0]);
+            let kept = repository.prune(Keep { last: Some(1), ..Keep::default() }).unwrap();
+            assert_eq!(kept.backups.len(), 1);
+            assert!(restored(&repository, &made.manifest).unwrap() == entries(&store.snapshot()));
+        }
+    }
+}
+
+#[test]
 fn chunks_that_changed_places_are_found() {
     for key in [None, key(1)] {
         let dir = tempfile::tempdir().unwrap();
