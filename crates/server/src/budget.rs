@@ -1,8 +1,9 @@
 //! One budget of memory for all requests in flight.
 //!
-//! A request is let in with [`SMALL_BYTES`], and takes more as its body arrives, as it is read into values and as its
-//! answer is written. What does not fit is turned away, and the client tries again. The last quarter is for
-//! small requests alone: however many large ones there are, others are still answered.
+//! A request takes what has arrived of its body. Once that is whole it is let in with [`SMALL_BYTES`], and takes more
+//! as it is read into values and as its answer is written. What does not fit is turned away, and the client tries
+//! again. The last quarter is for small requests whose body is here: however many large ones there are, and however
+//! many of which the rest does not come, others are still answered.
 //!
 //! A small request costs two additions to one counter, and nothing else.
 //!
@@ -43,10 +44,9 @@ impl Budget {
         Arc::new(Self { limit, taken, refused, hints: Hints::default() })
     }
 
-    /// Lets a request in.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<Share, Full> {
-        self.take(SMALL_BYTES, self.limit)?;
-        Ok(Share { budget: Arc::clone(self), bytes: SMALL_BYTES })
+    /// What a request has that is not let in yet: nothing.
+    pub(crate) fn outside(self: &Arc<Self>) -> Share {
+        Share { budget: Arc::clone(self), bytes: 0 }
     }
 
     pub(crate) fn taken(&self) -> usize {
@@ -80,10 +80,18 @@ impl Budget {
 }
 
 impl Share {
+    /// Lets the request in.
+    pub(crate) fn admit(&mut self) -> Result<(), Full> {
+        self.take_up_to(SMALL_BYTES, self.budget.limit)
+    }
+
     /// Takes what is missing for the request to have `bytes`.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Full> {
+        self.take_up_to(bytes, self.budget.limit - self.budget.limit / 4)
+    }
+
+    fn take_up_to(&mut self, bytes: usize, ceiling: usize) -> Result<(), Full> {
         if bytes > self.bytes {
-            let ceiling = self.budget.limit - self.budget.limit / 4;
             self.budget.take(bytes - self.bytes, ceiling)?;
             self.bytes = bytes;
         }
@@ -135,15 +143,20 @@ impl Hints {
 mod tests {
     use super::*;
 
+    fn entered(budget: &Arc<Budget>) -> Result<Share, Full> {
+        let mut share = budget.outside();
+        share.admit().map(|()| share)
+    }
+
     #[test]
     fn what_was_taken_comes_back() {
         let budget = Budget::new(1 << 20);
-        let mut share = budget.enter().unwrap();
+        let mut share = entered(&budget).unwrap();
         share.grow_to(100_000).unwrap();
         share.grow_to(50_000).unwrap();
         assert_eq!(budget.taken(), 100_000);
         share.set(3_000_000);
-        assert_eq!((budget.taken(), budget.enter().unwrap_err()), (3_000_000, Full));
+        assert_eq!((budget.taken(), entered(&budget).unwrap_err()), (3_000_000, Full));
         share.set(10);
         assert_eq!(budget.taken(), 10);
         drop(share);
@@ -153,13 +166,27 @@ mod tests {
     #[test]
     fn the_last_quarter_is_for_small_requests() {
         let budget = Budget::new(1 << 20);
-        let mut large = budget.enter().unwrap();
+        let mut large = entered(&budget).unwrap();
         large.grow_to((1 << 20) * 3 / 4).unwrap();
-        let mut other = budget.enter().unwrap();
+        let mut other = entered(&budget).unwrap();
         assert_eq!(other.grow_to(SMALL_BYTES + 1), Err(Full));
-        let small: Vec<Share> = (0..7).map(|_| budget.enter().unwrap()).collect();
-        assert_eq!(budget.enter().unwrap_err(), Full);
+        let small: Vec<Share> = (0..7).map(|_| entered(&budget).unwrap()).collect();
+        assert_eq!(entered(&budget).unwrap_err(), Full);
         drop((large, other, small));
+        assert_eq!(budget.taken(), 0);
+    }
+
+    #[test]
+    fn bodies_whose_rest_does_not_come_leave_room_for_those_that_are_here() {
+        let budget = Budget::new(1 << 20);
+        let mut begun: Vec<Share> = (0..1000).map(|_| budget.outside()).collect();
+        assert_eq!(budget.taken(), 0);
+        let taken = begun.iter_mut().filter_map(|share| share.grow_to(1024).ok()).count();
+        assert_eq!((taken, budget.taken()), (768, 768 * 1024));
+        assert_eq!(begun[0].grow_to(1025), Err(Full));
+        assert!(entered(&budget).is_ok());
+        assert_eq!(begun[0].admit(), Ok(()));
+        drop(begun);
         assert_eq!(budget.taken(), 0);
     }
 

@@ -7,14 +7,18 @@
 //! `x-amz-crc32` is of the body as sent, so of the packed bytes when the answer is packed: SDKs check it
 //! before they unpack.
 //!
-//! A body is counted against the memory for requests as it arrives, and one that stops arriving is given up.
+//! A body is counted against the memory for requests as it arrives, and one that stops arriving, or never begins to, is
+//! given up. A request takes nothing of that memory before its body comes: headers alone keep nobody else out.
 //!
 //! `GET /metrics`, `/healthz` and `/readyz` are ours; `metrics.rs` says what they tell. So is `POST /_larder/backup`
 //! (`backup.rs`).
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::str;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Either, Full};
@@ -64,14 +68,13 @@ const NOT_FOUND: &[u8] = b"<UnknownOperationException/>\n";
 /// rather than a broken connection.
 const DISCARDED_BYTES_MAX: u64 = 4 * REQUEST_BODY_BYTES_MAX as u64;
 
-/// How long a body may pause.
-const BODY_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long a body may pause, and how long it may take to begin.
+const BODY_PAUSE_MAX: Duration =
+    if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
 /// How slow a body may be, once it has had that long.
 const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 /// What is read of a body before others have their turn.
 const TURN_BYTES: usize = 256 * 1024;
-/// What is set aside at once for a body that says it is larger.
-const GATHERED_AT_FIRST: usize = 1024 * 1024;
 
 /// What a byte of a body usually takes once it is read, itself included. Afterwards it is known.
 const READ_PER_BYTE: usize = 5;
@@ -154,15 +157,8 @@ impl Endpoint {
         body: Incoming,
         working: &AtomicUsize,
     ) -> Result<Answer, hyper::Error> {
-        let mut share = match self.budget.enter() {
-            Ok(share) => share,
-            Err(budget::Full) => {
-                discard(body).await?;
-                return Ok(throttled(&head.headers));
-            }
-        };
-        let body = match whole(body, &mut share).await? {
-            Gathered::Whole(body) => body,
+        let (body, mut share) = match whole(body, &self.budget).await? {
+            Gathered::Whole(body, share) => (body, share),
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
         let _working = Working::on(working);
@@ -216,9 +212,8 @@ impl Endpoint {
         if !Backups::may_ask(&head.headers) {
             return Ok(not_found());
         }
-        let Ok(mut share) = self.budget.enter() else { return Ok(throttled(&head.headers)) };
-        let known = match whole(body, &mut share).await? {
-            Gathered::Whole(known) => known,
+        let (known, _share) = match whole(body, &self.budget).await? {
+            Gathered::Whole(known, share) => (known, share),
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
         let skip_damage = head.uri.query() == Some("skip-damage");
@@ -234,9 +229,8 @@ impl Endpoint {
         if head.headers.get(CONTENT_TYPE) != Some(&JSON) {
             return Ok(not_found());
         }
-        let Ok(mut share) = self.budget.enter() else { return Ok(throttled(&head.headers)) };
-        let body = match whole(body, &mut share).await? {
-            Gathered::Whole(body) => body,
+        let (body, _share) = match whole(body, &self.budget).await? {
+            Gathered::Whole(body, share) => (body, share),
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
         Ok(match admin.move_clock(&body).await {
@@ -267,7 +261,8 @@ fn content_type(headers: &HeaderMap, body_is_empty: bool) -> Option<HeaderValue>
 
 /// A body, once it has been read or given up.
 enum Gathered {
-    Whole(Bytes),
+    /// And what its request has of the memory for requests.
+    Whole(Bytes, Share),
     Refused(Refusal),
 }
 
@@ -293,19 +288,17 @@ impl Refusal {
     }
 }
 
-async fn whole(mut body: Incoming, share: &mut Share) -> Result<Gathered, hyper::Error> {
-    let declared = body.size_hint().lower();
-    if declared > DISCARDED_BYTES_MAX {
+async fn whole(mut body: Incoming, budget: &Arc<Budget>) -> Result<Gathered, hyper::Error> {
+    if body.size_hint().lower() > DISCARDED_BYTES_MAX {
         return Ok(Gathered::Refused(Refusal::TooLarge));
     }
+    let Some(first) = next_in_time(&mut body).await else { return Ok(Gathered::Refused(Refusal::TooSlow)) };
+    let first = first?.unwrap_or_default();
     // Nearly always the body is one frame, and is used where it lies.
-    let Some(first) = next(&mut body).await? else { return Ok(Gathered::Whole(Bytes::new())) };
     if body.is_end_stream() && first.len() <= SMALL_BYTES {
-        return Ok(Gathered::Whole(first));
+        return Ok(admitted(first, budget.outside()));
     }
-    let declared = usize::try_from(declared).unwrap_or(usize::MAX).min(GATHERED_AT_FIRST);
-    let mut gathered = Vec::with_capacity(declared);
-    let mut frame = Some(first);
+    let (mut share, mut gathered, mut frame) = (budget.outside(), Vec::new(), Some(first));
     let (start, mut turn) = (Instant::now(), Turn::default());
     while let Some(data) = frame {
         let length = gathered.len() + data.len();
@@ -315,19 +308,26 @@ async fn whole(mut body: Incoming, share: &mut Share) -> Result<Gathered, hyper:
             share.grow_to(length).err().map(|budget::Full| Refusal::NoRoom)
         };
         if let Some(refusal) = refusal {
-            drop((gathered, data));
-            share.set(SMALL_BYTES);
+            drop((gathered, data, share));
             discard(body).await?;
             return Ok(Gathered::Refused(refusal));
         }
         gathered.extend_from_slice(&data);
         turn.give_way(data.len()).await;
-        frame = match timeout(BODY_PAUSE_MAX, next(&mut body)).await {
-            Ok(frame) if frame.is_err() || keeps_pace(start.elapsed(), length) => frame?,
+        frame = match next_in_time(&mut body).await {
+            Some(frame) if frame.is_err() || keeps_pace(start.elapsed(), length) => frame?,
             _ => return Ok(Gathered::Refused(Refusal::TooSlow)),
         };
     }
-    Ok(Gathered::Whole(gathered.into()))
+    Ok(admitted(gathered.into(), share))
+}
+
+/// The body is here: its request has what every request has, if there is room.
+fn admitted(body: Bytes, mut share: Share) -> Gathered {
+    match share.admit() {
+        Ok(()) => Gathered::Whole(body, share),
+        Err(budget::Full) => Gathered::Refused(Refusal::NoRoom),
+    }
 }
 
 fn keeps_pace(time: Duration, bytes: usize) -> bool {
@@ -375,10 +375,20 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, hyper::Error> {
     Ok(None)
 }
 
+/// The same; none if they do not come in time.
+async fn next_in_time(body: &mut Incoming) -> Option<Result<Option<Bytes>, hyper::Error>> {
+    let mut next = pin!(next(body));
+    // Nearly always they are here already, and need no timer.
+    match poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
+        Poll::Ready(frame) => Some(frame),
+        Poll::Pending => timeout(BODY_PAUSE_MAX, next).await.ok(),
+    }
+}
+
 /// Reads on without keeping anything, for as long as that is bearable.
 async fn discard(mut body: Incoming) -> Result<(), hyper::Error> {
     let (mut discarded, mut turn) = (0, Turn::default());
-    while let Ok(frame) = timeout(BODY_PAUSE_MAX, next(&mut body)).await {
+    while let Some(frame) = next_in_time(&mut body).await {
         let Some(data) = frame? else { break };
         discarded += data.len() as u64;
         turn.give_way(data.len()).await;

@@ -475,8 +475,36 @@ async fn streams_of_one_connection_share_the_memory_and_are_turned_away_as_dynam
 
 /// Opens streams on one connection of HTTP/2, each with a body that lacks its last byte.
 async fn unfinished_streams(address: SocketAddr, count: usize, length: usize) -> JoinSet<()> {
+    open_streams(address, count, length - 1, length).await.0
+}
+
+#[tokio::test]
+async fn streams_without_their_bodies_take_no_memory_from_others() {
+    const STREAMS: usize = 100;
+    let server = with_little_memory().await;
+    for sent in [0, 1] {
+        let (_streams, mut sender) = open_streams(server.address, STREAMS, sent, 20_000).await;
+        // Whatever a connection sends is taken in its order: once this is answered, the streams have been seen.
+        let request = Request::get(format!("http://{}/healthz", server.address))
+            .body(Unfinished { left: 0, length: 0 })
+            .expect("the test's request is well formed");
+        let answer = timeout(LIMIT, sender.send_request(request)).await.unwrap().unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        let metrics = server.connect().await.send(Method::GET, "/metrics", &[], "").await;
+        let taken = memory_taken(&String::from_utf8_lossy(&metrics.body));
+        assert!(taken <= STREAMS * sent, "{taken} bytes for {STREAMS} streams that sent {sent}");
+    }
+}
+
+/// Opens streams on one connection of HTTP/2, each of which sends so much of its body and no more.
+async fn open_streams(
+    address: SocketAddr,
+    count: usize,
+    sent: usize,
+    length: usize,
+) -> (JoinSet<()>, http2::SendRequest<Unfinished>) {
     let stream = TcpStream::connect(address).await.expect("the server listens");
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
         .await
         .expect("the server takes HTTP/2 with prior knowledge");
     let mut streams = JoinSet::new();
@@ -484,17 +512,17 @@ async fn unfinished_streams(address: SocketAddr, count: usize, length: usize) ->
         let _ = connection.await;
     });
     for _ in 0..count {
-        let mut sender = sender.clone();
         let request = Request::post(format!("http://{address}/"))
             .header("x-amz-target", "DynamoDB_20120810.PutItem")
             .header("content-type", "application/x-amz-json-1.0")
-            .body(Unfinished { left: length - 1, length })
+            .body(Unfinished { left: sent, length })
             .expect("the test's request is well formed");
+        let answer = sender.send_request(request);
         streams.spawn(async move {
-            let _ = sender.send_request(request).await;
+            let _ = answer.await;
         });
     }
-    streams
+    (streams, sender)
 }
 
 /// A body that promises more than comes.

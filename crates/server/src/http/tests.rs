@@ -1,7 +1,8 @@
-//! What only a test inside the crate can bring about: a handler that panics.
+//! What only a test inside the crate can bring about: a handler that panics, and a pause that is too long.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::pipeline::tests::PANIC;
 use crate::{Config, Server, StoreConfig};
@@ -27,6 +28,26 @@ fn answer(stream: &mut TcpStream) -> (u16, String) {
     let mut body = vec![0; length.parse().unwrap()];
     stream.read_exact(&mut body).unwrap();
     (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn a_body_that_does_not_begin_or_go_on_is_given_up() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(Server::bind(Config::local(StoreConfig::Memory))).unwrap();
+    let address = server.address();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = runtime.spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let whole = request("DynamoDB_20120810.ListTables", "{}");
+    for missing in [2, 1] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(&whole.as_bytes()[..whole.len() - missing]).unwrap();
+        assert_eq!(answer(&mut stream), (408, String::new()), "{missing}");
+    }
+    stop.send(()).unwrap();
+    runtime.block_on(running).unwrap().unwrap();
 }
 
 #[test]
