@@ -21,8 +21,9 @@
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
-use larder_model::clock::{Reading, Told};
+use larder_model::clock::{Reading, Told, Unsettled};
 use larder_model::{AttributeValue, Clock, Item, Number, UnixTime};
 use larder_storage::{Batch, Snapshot, Store};
 use parking_lot::Mutex;
@@ -32,8 +33,6 @@ use crate::{Engine, Error, item_bytes, key_bytes};
 
 /// How far below the newest change the clock must be to have been set back.
 const TURN_MILLIS: i64 = 60_000;
-/// How far apart two processes must begin for the clock of the first to be taken for right.
-const APART_MILLIS: i64 = 60 * 60 * 1000;
 /// How often the time is noted while there are writes.
 const NOTE_MILLIS: i64 = 60_000;
 /// How long it is remembered what is uncertain: longer than recovery reaches.
@@ -117,10 +116,8 @@ struct Line {
     unsure: Vec<(UnixTime, UnixTime)>,
     /// Since when the clock is doubted.
     doubt: Option<UnixTime>,
-    /// What the clock said when the process began that noted this.
-    started: Option<UnixTime>,
-    /// Since when that process does not rely on the clock.
-    unsettled: Option<UnixTime>,
+    /// Why the process that noted this did not rely on the clock.
+    unsettled: Option<Unsettled>,
     /// The log's size is counted.
     counted: bool,
 }
@@ -138,8 +135,11 @@ impl Line {
                 time: record.get("time").and_then(time),
                 unsure: unsure.collect::<Option<_>>()?,
                 doubt: record.get("doubt").and_then(time),
-                started: record.get("started").and_then(time),
-                unsettled: record.get("unsettled").and_then(time),
+                unsettled: record.get("unsettled").and_then(time).map(|since| {
+                    let begun = record.get("begun").and_then(time).unwrap_or(since);
+                    let passed = record.get("passed").and_then(time).map_or(0, UnixTime::millis);
+                    Unsettled { since, begun, passed: Duration::from_millis(passed.try_into().unwrap_or(0)) }
+                }),
                 counted: record.get("counted").is_some(),
             })
         };
@@ -150,16 +150,20 @@ impl Line {
         let mut record = Item::new();
         let times = self.unsure.iter().flat_map(|(from, to)| [from.millis().into(), to.millis().into()]);
         record.insert("unsure", AttributeValue::L(times.collect()));
+        let unsettled = self.unsettled;
         let times = [
             ("time", self.time),
             ("doubt", self.doubt),
-            ("started", self.started),
-            ("unsettled", self.unsettled),
+            ("unsettled", unsettled.map(|clock| clock.since)),
+            ("begun", unsettled.map(|clock| clock.begun)),
         ];
         for (name, time) in times {
             if let Some(time) = time {
                 record.insert(name, time.millis());
             }
+        }
+        if let Some(Unsettled { passed, .. }) = unsettled {
+            record.insert("passed", i64::try_from(passed.as_millis()).unwrap_or(i64::MAX));
         }
         if self.counted {
             record.insert("counted", true);
@@ -205,8 +209,8 @@ pub(crate) struct Timekeeper {
     left: AtomicBool,
     /// The clock is doubted since before this process.
     guessed: AtomicBool,
-    /// What the clock said when this process began.
-    started: Mutex<Option<UnixTime>>,
+    /// This process has noted nothing yet.
+    begins: AtomicBool,
     /// The store's commits when the time was last noted.
     noted_commits: AtomicU64,
     /// A turn is on its way to disk.
@@ -227,7 +231,7 @@ impl Timekeeper {
         Ok(Self {
             left: AtomicBool::new(true),
             guessed: AtomicBool::new(false),
-            started: Mutex::new(line.started),
+            begins: AtomicBool::new(false),
             line: Mutex::new(line),
             noted_commits: AtomicU64::new(0),
             turning: AtomicBool::new(false),
@@ -313,20 +317,20 @@ impl Engine {
 
         let last = self.last_change_millis.load(Ordering::Acquire);
         let turns = reading.now.millis().saturating_add(TURN_MILLIS) < last;
-        let begins = noted.started != *time.started.lock();
+        let begins = time.begins.load(Ordering::Acquire);
         let noted_long_ago = line.time.is_none_or(|noted| is_apart(noted, reading.now, NOTE_MILLIS));
         let is_due = || -> Result<bool, Error> {
             let written = || Ok::<_, Error>(self.store.activity()?.commits);
-            // A clock that is far from where the last process left it is noted at once, and else when there are writes.
+            // A clock that is not relied on yet is noted, for the next process to go on from, if it is far from where the
+            // last process left it; and any when there are writes.
             Ok(line != *noted
-                || begins && reading.unsettled.is_some() && noted_long_ago && line.time.is_some()
+                || (reading.unsettled.or(line.unsettled)).is_some() && noted_long_ago && line.time.is_some()
                 || (begins || noted_long_ago) && written()? != time.noted_commits.load(Ordering::Relaxed))
         };
         if !turns && !is_due()? {
             return Ok(());
         }
         line.time = Some(reading.now);
-        line.started = *time.started.lock();
         line.unsettled = reading.unsettled;
         if turns {
             self.turn(&mut line, reading.now)?;
@@ -336,6 +340,7 @@ impl Engine {
             self.store.write(batch)?;
         }
         *noted = line;
+        time.begins.store(false, Ordering::Release);
         time.noted_commits.store(self.store.activity()?.commits, Ordering::Relaxed);
         Ok(())
     }
@@ -344,21 +349,17 @@ impl Engine {
     /// forgotten, or done twice, because of what the clock says at the start.
     pub fn resume_time(&self, clock: &Clock) -> Result<(), Error> {
         let last = self.last_change_millis.load(Ordering::Acquire);
-        let wall = clock.now();
-        *self.time.started.lock() = Some(wall);
+        self.time.begins.store(true, Ordering::Release);
         if last > i64::MIN {
             let last = UnixTime::from_millis(last);
             let line = self.time.line.lock().clone();
-            let settled = match (line.unsettled, line.started) {
-                (None, _) => last,
-                // The clock has gone on since the process before: that much of it is true.
-                (Some(since), Some(started))
-                    if wall.millis() >= started.millis().saturating_add(APART_MILLIS) =>
-                {
-                    since.max(started)
-                }
-                (Some(since), _) => since,
-            };
+            // How far apart two processes seem to be says nothing: each may be wrong by another amount.
+            let mut settled =
+                line.unsettled.unwrap_or(Unsettled { since: last, begun: last, passed: Duration::ZERO });
+            // A clock that went back proves nothing of the one before.
+            if line.time.is_some_and(|time| clock.now() < time) {
+                settled.passed = Duration::ZERO;
+            }
             clock.resume(last, settled);
         }
         self.keep_time(&clock.read())

@@ -345,6 +345,82 @@ fn nothing_expires_and_no_transaction_happens_twice_because_the_clock_jumps() {
     }
 }
 
+/// With an item that is to expire in an hour, and one in the stream.
+fn with_expiring() -> Driven {
+    let driven = Driven::new();
+    let mut expiring = key("expiring");
+    expiring.insert("n", 1);
+    expiring.insert("ttl", driven.time.seconds() + 3600);
+    driven.put_item(expiring);
+    driven
+}
+
+#[test]
+fn starts_with_clocks_that_are_wrong_by_different_amounts_delete_nothing() {
+    for jumps in [[40 * DAY, 41 * DAY], [2 * HOUR, 40 * DAY], [40 * DAY, 40 * DAY + 2 * HOUR]] {
+        for writes in [false, true] {
+            let mut driven = with_expiring();
+            driven.pass(5);
+            let mut told = vec![1];
+            for by in jumps {
+                driven.jump(by);
+                driven.restart();
+                if writes {
+                    told.push(by);
+                    driven.put("other", by);
+                }
+                driven.pass(7);
+                assert!(get(&driven.engine, key("expiring")).is_some(), "{by} of {jumps:?}, {writes}");
+                assert_eq!(driven.stream(), told, "{by} of {jumps:?}, {writes}");
+            }
+            driven.jump(0);
+            driven.restart();
+            driven.pass(3);
+            assert!(get(&driven.engine, key("expiring")).is_some(), "{jumps:?}, {writes}");
+            assert_eq!(driven.stream(), told, "{jumps:?}, {writes}");
+            // Its time comes all the same.
+            driven.pass_minutes(75);
+            assert!(get(&driven.engine, key("expiring")).is_none(), "{jumps:?}, {writes}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_was_right_proves_nothing_of_the_next() {
+    let mut driven = with_expiring();
+    driven.pass(5);
+    driven.restart();
+    driven.pass_minutes(PROOF.as_secs() / 60 - 1);
+    driven.jump(40 * DAY);
+    driven.restart();
+    driven.pass_minutes(2);
+    assert!(get(&driven.engine, key("expiring")).is_some());
+    assert_eq!(driven.stream(), [1]);
+}
+
+#[test]
+fn a_store_that_was_switched_off_for_days_catches_up_in_the_time_a_clock_has_to_last() {
+    let mut driven = with_expiring();
+    driven.time = driven.time.plus(5 * 24 * 3600 * SECOND);
+    driven.restart();
+    driven.pass_minutes(PROOF.as_secs() / 60 - 1);
+    assert!(get(&driven.engine, key("expiring")).is_some());
+    driven.pass_minutes(1);
+    assert!(get(&driven.engine, key("expiring")).is_none());
+}
+
+#[test]
+fn processes_that_are_shorter_than_a_clock_has_to_last_catch_up_together() {
+    let mut driven = with_expiring();
+    for day in 1..=6 {
+        driven.time = driven.time.plus(24 * 3600 * SECOND);
+        driven.restart();
+        driven.pass_minutes(3);
+        let is_there = get(&driven.engine, key("expiring")).is_some();
+        assert_eq!(is_there, day < 4, "day {day}");
+    }
+}
+
 #[test]
 fn what_was_trimmed_is_not_offered_whatever_the_time_is_said_to_be() {
     // Nobody guards this clock.

@@ -9,7 +9,8 @@
 //!
 //! Nothing is known of the time between two processes. [`Clock::resume`] is told how far the last one came: a clock that
 //! is behind it has jumped. One that is ahead of it is believed, but for [`PROOF`] not relied on: settled time goes on
-//! from where the last process stopped.
+//! from where the last process stopped. Of processes that are shorter, one is relied on once [`PROOF`] has passed in it
+//! and those after it, and no clock was behind the one before. How far apart they began proves nothing.
 //!
 //! A clock that a test moves with [`Clock::advance`] is believed at once.
 //!
@@ -71,10 +72,21 @@ pub struct Reading {
     pub now: UnixTime,
     /// What can be relied on for what cannot be undone; never after `now`.
     pub settled: UnixTime,
-    /// Since when `now` is more than what can be relied on.
-    pub unsettled: Option<UnixTime>,
+    /// Why `now` is more than what can be relied on.
+    pub unsettled: Option<Unsettled>,
     /// What became of the clock since it was last read.
     pub told: Vec<Told>,
+}
+
+/// A clock that is not relied on yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Up to when it could be.
+    pub since: UnixTime,
+    /// What is relied on next, once [`PROOF`] has passed: what the clock said when a process began.
+    pub begun: UnixTime,
+    /// The time that has passed since, in that process and those after it.
+    pub passed: Duration,
 }
 
 impl From<UnixTime> for Reading {
@@ -183,7 +195,14 @@ impl Clock {
         let raw = self.raw();
         let now = guard.follow(raw);
         let settled = guard.settled(raw.elapsed);
-        let unsettled = guard.opened.filter(|opened| !opened.settled).map(|opened| opened.after);
+        let unsettled = guard.opened.filter(|opened| !opened.settled).map(|opened| {
+            let passed = u64::try_from(opened.passed_by(raw.elapsed)).unwrap_or(0);
+            Unsettled {
+                since: self.moved(opened.after),
+                begun: self.moved(opened.begun),
+                passed: Duration::from_millis(passed),
+            }
+        });
         let told = std::mem::take(&mut guard.told);
         drop(guard);
         let moved = |time: UnixTime| self.moved(time.millis());
@@ -194,19 +213,21 @@ impl Clock {
                 Told::Followed { since: moved(since), now: moved(now), by_millis }
             }
         });
-        Reading {
-            now: self.moved(now),
-            settled: self.moved(settled),
-            unsettled: unsettled.map(|since| self.moved(since)),
-            told: told.collect(),
-        }
+        Reading { now: self.moved(now), settled: self.moved(settled), unsettled, told: told.collect() }
     }
 
     /// Goes on from what a store was told last, before this process, and from what of that could be relied on.
-    pub fn resume(&self, last: UnixTime, settled: UnixTime) {
+    pub fn resume(&self, last: UnixTime, settled: Unsettled) {
         let offset = self.0.offset_millis.load(Ordering::Relaxed);
         let unmoved = |time: UnixTime| time.millis().saturating_sub(offset);
-        self.guard().resume(unmoved(last), unmoved(settled.min(last)), self.raw());
+        let Unsettled { since, begun, passed } = settled;
+        let opened = Opened {
+            after: unmoved(since.min(last)),
+            begun: unmoved(begun),
+            passed: millis(passed),
+            ..Opened::default()
+        };
+        self.guard().resume(unmoved(last), opened, self.raw());
     }
 
     /// From now on only [`Clock::advance`] moves it.
@@ -299,12 +320,23 @@ struct Doubt {
 }
 
 /// A process that begins after another, or a jump that was followed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Opened {
     /// The time before it.
     after: i64,
+    /// The time at it.
+    time: i64,
     elapsed: i64,
     settled: bool,
+    /// The time at the first that is not relied on, and what had passed since then in processes before this.
+    begun: i64,
+    passed: i64,
+}
+
+impl Opened {
+    fn passed_by(self, elapsed: i64) -> i64 {
+        self.passed.saturating_add((elapsed - self.elapsed).max(0))
+    }
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -360,7 +392,9 @@ impl Guard {
         let since = before.min(self.wrong_since(doubt.by, doubt.since.elapsed));
         // What was written meanwhile lives as long as it should: certain time takes as long again to follow.
         let after = doubt.since.time.saturating_add(in_doubt);
-        self.opened = (doubt.by > 0).then_some(Opened { after, elapsed: raw.elapsed, settled: false });
+        let (time, elapsed) = (raw.wall, raw.elapsed);
+        self.opened =
+            (doubt.by > 0).then_some(Opened { after, time, elapsed, begun: time, ..Opened::default() });
         self.doubt = None;
         self.tell(Told::Followed {
             since: UnixTime::from_millis(since),
@@ -374,20 +408,30 @@ impl Guard {
         let time = self.last.map_or(i64::MIN, |last| last.time);
         match &mut self.opened {
             Some(opened) if !opened.settled => {
-                let passed = (elapsed - opened.elapsed).max(0);
-                opened.settled = passed >= millis(PROOF) && self.doubt.is_none();
-                if opened.settled { time } else { time.min(opened.after.saturating_add(passed)) }
+                let is_proof = |passed: i64| passed >= millis(PROOF) && self.doubt.is_none();
+                opened.settled = is_proof(elapsed - opened.elapsed);
+                if opened.settled {
+                    return time;
+                }
+                if is_proof(opened.passed_by(elapsed)) {
+                    // An earlier process is proved, and this one is next.
+                    opened.after = opened.begun.max(opened.after.saturating_add(opened.passed));
+                    (opened.begun, opened.passed) = (opened.time, 0);
+                }
+                time.min(opened.after.saturating_add(opened.passed_by(elapsed)))
             }
             Some(_) | None => time,
         }
     }
 
-    fn resume(&mut self, last: i64, after: i64, raw: Raw) {
+    fn resume(&mut self, last: i64, opened: Opened, raw: Raw) {
         // A clock that is behind jumped while nobody looked.
         let behind = raw.wall.saturating_add(millis(SLACK)) < last;
         let time = if behind { last } else { raw.wall };
         self.last = Some(Last { time, elapsed: raw.elapsed });
-        self.opened = Some(Opened { after, elapsed: raw.elapsed, settled: false });
+        let (begun, passed) =
+            if behind || opened.passed == 0 { (time, 0) } else { (opened.begun, opened.passed) };
+        self.opened = Some(Opened { time, elapsed: raw.elapsed, begun, passed, ..opened });
     }
 
     fn tell(&mut self, told: Told) {
@@ -442,6 +486,10 @@ mod tests {
 
     fn at(millis: i64) -> UnixTime {
         UnixTime::from_millis(BEGIN.millis() + millis)
+    }
+
+    fn from(since: UnixTime, begun: UnixTime, passed: i64) -> Unsettled {
+        Unsettled { since, begun, passed: Duration::from_millis(passed.unsigned_abs()) }
     }
 
     fn pass(hand: &Simulated, millis: i64) {
@@ -539,7 +587,7 @@ mod tests {
     #[test]
     fn the_time_between_two_processes_is_believed_and_not_relied_on_at_once() {
         let (clock, hand) = Clock::simulated(at(5 * HOUR));
-        clock.resume(BEGIN, BEGIN);
+        clock.resume(BEGIN, from(BEGIN, BEGIN, 0));
         let reading = clock.read();
         assert_eq!((reading.now, reading.settled), (at(5 * HOUR), BEGIN));
         pass(&hand, 60_000);
@@ -550,9 +598,32 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_in_a_process_proves_the_clock_of_those_before_it() {
+        let (clock, hand) = Clock::simulated(at(5 * HOUR));
+        let proof = millis(PROOF);
+        clock.resume(at(HOUR), from(BEGIN, at(HOUR), proof - 60_000));
+        assert_eq!(clock.read().settled, at(proof - 60_000));
+        pass(&hand, 60_000);
+        let reading = clock.read();
+        assert_eq!(reading.settled, at(HOUR + 60_000));
+        assert_eq!(reading.unsettled, Some(from(at(HOUR), at(5 * HOUR), 60_000)));
+        pass(&hand, proof - 60_000);
+        assert_eq!(clock.read(), at(5 * HOUR + proof).into());
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_proves_nothing_of_those_before_it() {
+        let (clock, hand) = Clock::simulated(at(-HOUR));
+        clock.resume(at(HOUR), from(BEGIN, at(HOUR), millis(PROOF)));
+        assert_eq!(clock.read().unsettled, Some(from(BEGIN, at(HOUR), 0)));
+        pass(&hand, 1000);
+        assert_eq!(clock.read().settled, at(1000));
+    }
+
+    #[test]
     fn a_process_that_starts_with_a_clock_ahead_makes_uncertain_all_since_the_one_before() {
         let (clock, hand) = Clock::simulated(at(40 * DAY));
-        clock.resume(BEGIN, BEGIN);
+        clock.resume(BEGIN, from(BEGIN, BEGIN, 0));
         pass(&hand, 3000);
         assert_eq!(clock.read().settled, at(3000));
         hand.set(at(5000));
@@ -568,7 +639,7 @@ mod tests {
     #[test]
     fn a_process_that_starts_with_a_clock_behind_waits_for_it() {
         let (clock, hand) = Clock::simulated(at(-2 * HOUR));
-        clock.resume(BEGIN, BEGIN);
+        clock.resume(BEGIN, from(BEGIN, BEGIN, 0));
         assert_eq!(clock.trusted(), BEGIN);
         pass(&hand, 3000);
         hand.set(at(3500));
