@@ -1,12 +1,21 @@
 //! The path of a request, top to bottom.
+//!
+//! A large body is read into values on a thread of its own, because that takes long and the threads that serve
+//! connections have others to answer.
+
+use std::panic::resume_unwind;
 
 use hyper::body::Bytes;
 use larder_engine::Engine;
 use larder_engine::metrics::Operation;
 use larder_engine::ops::Request;
 use larder_model::{ApiError, UnixTime};
+use tokio::task::spawn_blocking;
 
 use crate::budget::{SMALL_BYTES, Share};
+
+/// The largest body that is read where it lies: another thread takes longer to begin.
+const READ_HERE_BYTES_MAX: usize = 64 * 1024;
 
 /// What the protocol takes from an HTTP request.
 #[derive(Debug)]
@@ -48,9 +57,8 @@ impl Pipeline {
         };
         #[cfg(test)]
         assert_ne!(target, tests::PANIC, "told to");
-        let (mut request, bytes) = larder_wire::decode_measured(target, &body).inspect_err(refused)?;
         // From here on the request is its values; a write holds them until it is on disk.
-        drop(body);
+        let (mut request, bytes) = decoded(target, body).await.inspect_err(refused)?;
         share.grow_to(bytes).map_err(|_| ApiError::Throttled).inspect_err(refused)?;
         share.set(bytes.max(SMALL_BYTES));
         let repeatable = !changes(&request);
@@ -73,6 +81,15 @@ impl Pipeline {
     }
 }
 
+async fn decoded(target: &str, body: Bytes) -> Result<(Request, usize), ApiError> {
+    if body.len() <= READ_HERE_BYTES_MAX {
+        return larder_wire::decode_measured(target, &body);
+    }
+    let target = target.to_owned();
+    let decoded = spawn_blocking(move || larder_wire::decode_measured(&target, &body)).await;
+    decoded.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+}
+
 /// Whether the store is another once the request is carried out.
 fn changes(request: &Request) -> bool {
     !matches!(
@@ -88,6 +105,42 @@ fn changes(request: &Request) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::budget::Budget;
+
     /// In tests, a handler panics when it is asked for this.
     pub(crate) const PANIC: &str = "Tests.Panic";
+
+    #[tokio::test]
+    async fn large_bodies_are_read_elsewhere_and_small_ones_at_once() {
+        let pipeline = Pipeline::new(Engine::memory().unwrap());
+        for (numbers, is_large) in [(1, false), (200_000, true)] {
+            let set = (0..numbers).map(|n| format!(r#""{n}""#)).collect::<Vec<_>>().join(",");
+            let body = format!(r#"{{"TableName":"none","Item":{{"pk":{{"S":"a"}},"v":{{"NS":[{set}]}}}}}}"#);
+            let mut share = Budget::new(1 << 30).outside();
+            let call = Call {
+                target: "DynamoDB_20120810.PutItem",
+                host: "here",
+                skip_damaged: false,
+                body: body.into(),
+                share: &mut share,
+            };
+            let mut handled = pin!(pipeline.handle(call, UnixTime::from_seconds(0)));
+            let answered = match handled.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(answered) => {
+                    assert!(!is_large, "others had to wait for {numbers} numbers");
+                    answered
+                }
+                Poll::Pending => {
+                    assert!(is_large);
+                    handled.await
+                }
+            };
+            let code = answered.unwrap_err().code();
+            assert_eq!(code, if is_large { "ValidationException" } else { "ResourceNotFoundException" });
+        }
+    }
 }
