@@ -348,7 +348,7 @@ impl Core {
             let field = &entity.fields[at];
             let Some(equation) = field.equation.as_ref().filter(|_| is_needed(field)) else { continue };
             let is_known = |name: &str| {
-                fields.contains_key(name) || entity.field(name).is_some_and(|field| field.is_stored())
+                fields.contains_key(name) || entity.field(name).is_some_and(larder_schema::Field::is_stored)
             };
             let lasts = !field.on_create && !mentions_now(equation);
             if !fields.contains_key(&field.name) && lasts && equation.fields().into_iter().all(is_known) {

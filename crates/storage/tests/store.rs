@@ -198,7 +198,7 @@ fn a_second_opener_is_told_who_is_in_the_way() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), Options::default()).unwrap();
     let error = Store::open(dir.path(), Options::default()).unwrap_err();
-    assert!(matches!(&error, Error::InUse { path } if path.ends_with("larder.redb")), "{error}");
+    assert!(matches!(&error, Error::InUse { path, .. } if path.ends_with("larder.redb")), "{error}");
     drop(store);
     Store::open(dir.path(), Options::default()).unwrap();
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::restore_table_to_point_in_time::RestoreTableToPointInTimeError;
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use clap::Args;
@@ -78,8 +79,9 @@ impl Restore {
         let request = request.target_table_name(&self.to).set_restore_date_time(self.at);
         let request = if self.at.is_none() { request.use_latest_restorable_time(true) } else { request };
         let Err(error) = request.send().await else { return Ok(()) };
-        let out_of_range =
-            error.as_service_error().is_some_and(|error| error.is_invalid_restore_time_exception());
+        let out_of_range = error
+            .as_service_error()
+            .is_some_and(RestoreTableToPointInTimeError::is_invalid_restore_time_exception);
         let range = if out_of_range { self.range(client).await } else { None };
         Err(format!("{}{}", failed(&error), range.unwrap_or_default()))
     }

@@ -104,7 +104,7 @@ impl Review {
         let mut told = Vec::new();
         for (table, items) in &pages {
             // By entity: how many there are, and by attribute how many have it and in how many bytes.
-            let mut seen: BTreeMap<&str, (u64, BTreeMap<&str, (u64, u64)>)> = BTreeMap::new();
+            let mut seen: BTreeMap<&str, (u64, Attributes<'_>)> = BTreeMap::new();
             for item in items {
                 let Some(entity) = schema.entity_of(table, item) else { continue };
                 let (count, attributes) = seen.entry(&entity.name).or_default();
@@ -133,13 +133,11 @@ impl Review {
     }
 }
 
+/// By name: how many items have it, and in how many bytes.
+type Attributes<'a> = BTreeMap<&'a str, (u64, u64)>;
+
 /// What is stored of an entity and read by no field of it, and what no item has.
-fn unread(
-    table: &Table,
-    entity: &Entity,
-    count: u64,
-    attributes: &BTreeMap<&str, (u64, u64)>,
-) -> Vec<String> {
+fn unread(table: &Table, entity: &Entity, count: u64, attributes: &Attributes<'_>) -> Vec<String> {
     let keys = std::iter::once(&table.partition).chain(table.sort.as_ref()).map(|key| &*key.attribute);
     let ttl = table.ttl.iter().map(|ttl| &*ttl.attribute);
     let fields = entity.fields.iter().filter(|field| field.is_stored());
