@@ -25,6 +25,9 @@ use super::observed::Probes;
 use super::{Backend, Deployed, Error, Lacks, Store, TableChange};
 use crate::breaker::Breaker;
 
+/// What is waited for without a timer.
+const FOREVER: Duration = Duration::from_millis(i64::MAX as u64);
+
 tokio::task_local! {
     static PATIENCE: Patience;
 }
@@ -97,10 +100,11 @@ impl Store {
     /// The same store, asked as the schema says. What is bounded together is left alone together.
     pub(crate) fn bounded(&self, limits: &StoreLimits, breaker: &Arc<Breaker>) -> Self {
         let millis = |millis: i64| Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-        let (mut short, long) = limits.timeout_millis;
-        // What is in the process does not hang: a busy machine is no reason for a miss, unless the schema says so.
+        let (mut short, mut long) = limits.timeout_millis;
+        // What is in the process does not hang: a busy machine is no reason for a miss or an error, unless the schema
+        // says so.
         if self.is_embedded() && limits.timeout_millis == StoreLimits::default().timeout_millis {
-            short = long;
+            (short, long) = (i64::MAX, i64::MAX);
         }
         let backend = self.0.limited(limits).unwrap_or_else(|| Arc::clone(&self.0));
         let (short, long, breaker) = (millis(short), millis(long), Arc::clone(breaker));
@@ -138,6 +142,7 @@ impl Backend for Bounded {
         // A store in the process mostly answers at once, and needs no timer for it.
         let waited = match (&mut call).now_or_never() {
             Some(outcome) => Ok(outcome),
+            None if limit >= FOREVER => Ok(call.as_mut().await),
             None => timeout(limit, &mut call).await,
         };
         let outcome = match waited {
