@@ -257,7 +257,9 @@ impl Schema {
         for field in entity.fields.iter().filter(|field| field.is_given()) {
             let place = || Place::of(entity, &field.name);
             self.check_field(field, fields.get(&field.name), place(), &mut found);
+            // An input is not kept: what a key is made of it says how fine it is.
             if let (Some(Value::Instant(at)), Some(step)) = (fields.get(&field.name), field.kind.step_nanos())
+                && field.is_stored()
                 && at.as_nanosecond() % step != 0
                 && (field.kind == Type::Epoch || is_sorted(entity, field))
             {
