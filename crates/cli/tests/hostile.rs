@@ -579,7 +579,7 @@ fn five_hundred_clients_at_once_stay_within_the_budget_and_others_are_answered()
     const CLIENTS: usize = 500;
     const BUDGET: usize = 192 * MIB;
     /// What connections and threads take beside the requests, and what the allocator has not given back.
-    const BESIDE: usize = 96 * MIB;
+    const BESIDE: usize = 192 * MIB;
     let watched = Watched::serve(&["--memory-limit", "192M"]);
     let client = Client::new(&watched.server.url);
     prepare(&client, Stored::Pages(4));

@@ -302,16 +302,19 @@ async fn whole(mut body: Incoming, budget: &Arc<Budget>) -> Result<Gathered, hyp
     let (start, mut turn) = (Instant::now(), Turn::default());
     while let Some(data) = frame {
         let length = gathered.len() + data.len();
+        // What is set aside counts, not what has come; it grows by a quarter at a time.
+        let room = if length <= gathered.capacity() { gathered.capacity() } else { length + length / 4 };
         let refusal = if length > REQUEST_BODY_BYTES_MAX {
             Some(Refusal::TooLarge)
         } else {
-            share.grow_to(length).err().map(|budget::Full| Refusal::NoRoom)
+            share.grow_to(room).err().map(|budget::Full| Refusal::NoRoom)
         };
         if let Some(refusal) = refusal {
             drop((gathered, data, share));
             discard(body).await?;
             return Ok(Gathered::Refused(refusal));
         }
+        gathered.reserve_exact(room - gathered.len());
         gathered.extend_from_slice(&data);
         turn.give_way(data.len()).await;
         frame = match next_in_time(&mut body).await {

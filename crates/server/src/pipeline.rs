@@ -10,12 +10,15 @@ use larder_engine::Engine;
 use larder_engine::metrics::Operation;
 use larder_engine::ops::Request;
 use larder_model::{ApiError, UnixTime};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::budget::{SMALL_BYTES, Share};
 
 /// The largest body that is read where it lies: another thread takes longer to begin.
 const READ_HERE_BYTES_MAX: usize = 64 * 1024;
+/// Larger ones that are read at once: each may become a hundred megabytes of values before it is refused.
+const LARGE_AT_ONCE: usize = 2;
 
 /// What the protocol takes from an HTTP request.
 #[derive(Debug)]
@@ -42,11 +45,13 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     engine: Engine,
+    /// Whose turn it is to have a large body read.
+    large: Semaphore,
 }
 
 impl Pipeline {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine }
+        Self { engine, large: Semaphore::new(LARGE_AT_ONCE) }
     }
 
     pub(crate) async fn handle(&self, call: Call<'_>, now: UnixTime) -> Result<Answered, ApiError> {
@@ -57,9 +62,12 @@ impl Pipeline {
         };
         #[cfg(test)]
         assert_ne!(target, tests::PANIC, "told to");
+        // What values take is known once they are read: few are read at a time that nobody has counted yet.
+        let uncounted = if body.len() > READ_HERE_BYTES_MAX { self.large.acquire().await.ok() } else { None };
         // From here on the request is its values; a write holds them until it is on disk.
         let (mut request, bytes) = decoded(target, body).await.inspect_err(refused)?;
         share.grow_to(bytes).map_err(|_| ApiError::Throttled).inspect_err(refused)?;
+        drop(uncounted);
         share.set(bytes.max(SMALL_BYTES));
         let repeatable = !changes(&request);
         if let Request::DescribeEndpoints = request {
