@@ -12,6 +12,7 @@ mod dynamodb;
 mod embedded;
 mod faults;
 mod items;
+mod layered;
 mod lazy;
 mod observed;
 mod requests;
@@ -38,6 +39,7 @@ pub use faults::{Fault, Faults};
 pub use items::Page;
 pub use larder_engine::ops;
 #[doc(hidden)]
+use layered::Layered;
 pub use observed::Probes;
 pub use requests::Requests;
 pub use skipping::Skipped;
@@ -211,7 +213,7 @@ impl Store {
     /// # }
     /// ```
     pub fn observed(&self) -> Self {
-        Self::on(Arc::new(observed::Observed::new(Arc::clone(&self.0), Probes::default())))
+        Self::on(Arc::new(Layered { layer: Probes::default(), below: Arc::clone(&self.0) }))
     }
 
     /// What an observed store is to do wrong.
@@ -284,7 +286,7 @@ impl Store {
     /// store only: another says nothing of damage.
     pub fn skipping_damage(&self) -> (Self, Skipped) {
         let skipped = Skipped::default();
-        let skipping = skipping::Skipping { backend: Arc::clone(&self.0), skipped: skipped.clone() };
+        let skipping = Layered { layer: skipped.clone(), below: Arc::clone(&self.0) };
         (Self(Arc::new(skipping)), skipped)
     }
 

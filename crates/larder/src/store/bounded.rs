@@ -17,12 +17,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use larder_engine::ops::{Request, Response};
-use larder_model::{Clock, TableDefinition, TableName, Tags};
 use larder_schema::schema::StoreLimits;
 use tokio::time::timeout;
 
-use super::observed::Probes;
-use super::{Backend, Deployed, Error, Lacks, Store, TableChange};
+use super::layered::{Layer, Layered};
+use super::{Backend, Error, Store};
 use crate::breaker::Breaker;
 
 /// What is waited for without a timer.
@@ -88,9 +87,8 @@ pub async fn at_most<F: Future>(limit: Duration, calls: F) -> F::Output {
     Patience { at_most: Some(limit), ..Patience::long() }.keep(calls).await
 }
 
-#[derive(Debug)]
-pub(super) struct Bounded {
-    backend: Arc<dyn Backend>,
+#[derive(Clone, Debug)]
+struct Bounded {
     short: Duration,
     long: Duration,
     breaker: Arc<Breaker>,
@@ -106,9 +104,9 @@ impl Store {
         if self.is_embedded() && limits.timeout_millis == StoreLimits::default().timeout_millis {
             (short, long) = (i64::MAX, i64::MAX);
         }
-        let backend = self.0.limited(limits).unwrap_or_else(|| Arc::clone(&self.0));
-        let (short, long, breaker) = (millis(short), millis(long), Arc::clone(breaker));
-        Self::on(Arc::new(Bounded { backend, short, long, breaker }))
+        let below = self.0.limited(limits).unwrap_or_else(|| Arc::clone(&self.0));
+        let layer = Bounded { short: millis(short), long: millis(long), breaker: Arc::clone(breaker) };
+        Self::on(Arc::new(Layered { layer, below }))
     }
 
     pub(crate) fn breaker(&self, limits: &StoreLimits) -> Breaker {
@@ -118,12 +116,12 @@ impl Store {
 }
 
 #[async_trait]
-impl Backend for Bounded {
-    async fn execute(&self, request: Request) -> Result<Response, Error> {
+impl Layer for Bounded {
+    async fn execute(&self, below: &Arc<dyn Backend>, request: Request) -> Result<Response, Error> {
         let patience = Patience::long();
         if patience.is_short {
             self.breaker.may_call().map_err(|failures| Error::Unreachable {
-                place: self.place(),
+                place: below.place(),
                 cause: format!("it is left alone after {failures} failures in a row"),
             })?;
         }
@@ -131,14 +129,14 @@ impl Backend for Bounded {
         let limit = whole.saturating_sub(patience.spent);
         let no_answer = || {
             let cause = format!("no answer in {} ms", whole.as_millis());
-            Error::Unanswered { place: self.place(), cause }
+            Error::Unanswered { place: below.place(), cause }
         };
         if limit.is_zero() {
             return Err(no_answer());
         }
         let goes_on = is_read(&request);
-        let backend = Arc::clone(&self.backend);
-        let mut call = Box::pin(async move { backend.execute(request).await });
+        let asked = Arc::clone(below);
+        let mut call = Box::pin(async move { asked.execute(request).await });
         // A store in the process mostly answers at once, and needs no timer for it.
         let waited = match (&mut call).now_or_never() {
             Some(outcome) => Ok(outcome),
@@ -159,66 +157,6 @@ impl Backend for Bounded {
             Ok(_) | Err(_) => self.breaker.succeeded(),
         }
         outcome
-    }
-
-    fn probes(&self) -> Option<&Probes> {
-        self.backend.probes()
-    }
-
-    fn place(&self) -> String {
-        self.backend.place()
-    }
-
-    async fn lacks(&self) -> Result<&Lacks, Error> {
-        self.backend.lacks().await
-    }
-
-    async fn list_tables(&self) -> Result<Vec<TableName>, Error> {
-        self.backend.list_tables().await
-    }
-
-    async fn describe(&self, table: &TableName) -> Result<Option<Deployed>, Error> {
-        self.backend.describe(table).await
-    }
-
-    async fn tags(&self, table: &TableName) -> Result<Tags, Error> {
-        self.backend.tags(table).await
-    }
-
-    async fn create_table(&self, definition: &TableDefinition) -> Result<(), Error> {
-        self.backend.create_table(definition).await
-    }
-
-    async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error> {
-        self.backend.change_table(table, change).await
-    }
-
-    async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
-        self.backend.delete_table(table).await
-    }
-
-    fn clock(&self) -> &Clock {
-        self.backend.clock()
-    }
-
-    fn is_embedded(&self) -> bool {
-        self.backend.is_embedded()
-    }
-
-    async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
-        self.backend.sdk_client().await
-    }
-
-    async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
-        self.backend.streams_client().await
-    }
-
-    fn engine(&self) -> Option<&larder_engine::Engine> {
-        self.backend.engine()
-    }
-
-    async fn pause(&self, asked: u32) -> Result<(), Error> {
-        self.backend.pause(asked).await
     }
 }
 
