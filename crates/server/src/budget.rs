@@ -1,6 +1,6 @@
 //! One budget of memory for all requests in flight.
 //!
-//! A request takes what has arrived of its body. Once that is whole it is let in with [`SMALL_BYTES`], and takes more
+//! A request takes what is set aside for its body. Once that is whole it is let in with [`SMALL_BYTES`], and takes more
 //! as it is read into values and as its answer is written. What does not fit is turned away, and the client tries
 //! again. The last quarter is for small requests whose body is here: however many large ones there are, and however
 //! many of which the rest does not come, others are still answered.

@@ -7,8 +7,8 @@
 //! `x-amz-crc32` is of the body as sent, so of the packed bytes when the answer is packed: SDKs check it
 //! before they unpack.
 //!
-//! A body is counted against the memory for requests as it arrives, and one that stops arriving, or never begins to, is
-//! given up. A request takes nothing of that memory before its body comes: headers alone keep nobody else out.
+//! What is set aside for a body as it arrives is counted against the memory for requests, and one that stops arriving, or
+//! never begins to, is given up. A request takes nothing of that memory before its body comes: headers alone keep nobody else out.
 //!
 //! `GET /metrics`, `/healthz` and `/readyz` are ours; `metrics.rs` says what they tell. So is `POST /_larder/backup`
 //! (`backup.rs`).

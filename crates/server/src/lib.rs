@@ -26,6 +26,7 @@
 //! ```
 
 mod admin;
+mod archive;
 mod background;
 mod backup;
 mod budget;

@@ -18,7 +18,7 @@ use larder_storage::Store;
 use rustix::fs::StatVfsMountFlags;
 use tokio::time::Instant;
 
-use crate::backup;
+use crate::archive;
 use crate::budget::Budget;
 
 /// A step of background work is bounded; one that takes longer than this hangs.
@@ -85,7 +85,7 @@ impl Metrics {
             .sample(&[], activity.checkpoints);
         text.counter("larder_store_checkpoint_seconds_total", "How long that took, all in all.")
             .sample(&[], activity.checkpoint_time.as_secs_f64());
-        backup::expose(self.engine.store(), &mut text);
+        archive::expose(self.engine.store(), &mut text);
         let mut text = text.finish();
         if let Some(more) = &self.more {
             text.push_str(&more());

@@ -5,15 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use larder_engine::Engine;
-use larder_model::{Clock, UnixTime};
+use larder_model::Clock;
 use larder_storage::{Options, Store};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
 use tokio::task;
 
 use crate::admin::Admin;
+use crate::archive;
 use crate::background::Background;
-use crate::backup;
+use crate::backup::millis;
 use crate::budget::Budget;
 use crate::http::Endpoint;
 use crate::metrics::{Metrics, More, Pulse};
@@ -109,7 +110,7 @@ impl Server {
             Metrics::new(self.engine.clone(), directory, Some(pulse), Arc::clone(&budget), self.more_metrics);
         let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock, metrics, budget));
 
-        let watch = config.archive.map(|_| tokio::spawn(backup::watch(self.engine.store().clone())));
+        let watch = config.archive.map(|_| tokio::spawn(archive::watch(self.engine.store().clone())));
 
         connections::serve(self.listener, endpoint, limits.connections, shutdown).await;
 
@@ -175,7 +176,6 @@ fn open(config: &Config, clock: &Clock) -> Result<Engine, Error> {
             let store = Store::open(path, options).map_err(|error| cannot(error.into()))?;
             if let Some(archive) = &config.archive {
                 // Before the engine writes anything.
-                let millis = |time: UnixTime| u64::try_from(time.millis()).unwrap_or_default();
                 let (now, settled) = (clock.clone(), clock.clone());
                 store
                     .archive_to(

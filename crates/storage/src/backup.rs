@@ -52,7 +52,7 @@ pub use stream::{Incoming, Outgoing};
 pub use vault::Hash;
 
 pub(crate) use folder::{Folder, Growing, read_part};
-pub(crate) use vault::{CONTENT_BYTES_MAX, Vault, fill};
+pub(crate) use vault::{CONTENT_BYTES_MAX, Vault, fill, hex};
 
 use crate::{Batch, Error, Key, Snapshot, Store};
 use chunk::{Cut, Cuts};

@@ -787,3 +787,25 @@ fn a_directory_that_is_gone_is_told() {
     store.close().unwrap();
     assert_eq!(count(dir.path(), Until::Latest), 2);
 }
+
+#[test]
+fn damage_after_a_moment_does_not_keep_it_from_being_had() {
+    let (dir, clock, store) = (tempfile::tempdir().unwrap(), Clock::default(), memory());
+    archived(&store, dir.path(), &clock);
+    wait_archived(&store);
+    for n in 0..20 {
+        clock.advance(1_000);
+        store.write(write(0, n)).unwrap();
+        wait_archived(&store);
+    }
+    store.close().unwrap();
+    let segment = &segments(dir.path())[0];
+    let mut bytes = fs::read(segment).unwrap();
+    let at = bytes.len() * 3 / 4;
+    bytes[at] ^= 1;
+    fs::write(segment, bytes).unwrap();
+    let (found_at, store) = rebuilt(dir.path(), None, Until::Time(START_MS + 5_000)).unwrap();
+    assert_eq!(found(&store)[&0], 5);
+    assert!(found_at.notes[0].contains("afterwards cannot be read to its end"), "{:?}", found_at.notes);
+    rebuilt(dir.path(), None, Until::Time(START_MS + 19_500)).unwrap_err();
+}

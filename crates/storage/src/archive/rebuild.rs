@@ -9,7 +9,7 @@
 
 use super::SEGMENTS;
 use super::segment::{self, Group, Named, Next, Reader};
-use crate::backup::{Folder, Manifest, Progress, Repository, Verified, rfc3339, unfit};
+use crate::backup::{Folder, Manifest, Progress, Repository, Skipped, Verified, rfc3339, unfit};
 use crate::{Batch, Error, Position, Store};
 use std::collections::BTreeMap;
 
@@ -91,19 +91,15 @@ pub fn rebuild(
         ));
     }
     notes.extend(walked.torn);
-    let mut missing: Vec<String> = base
-        .skipped
-        .iter()
-        .map(|skipped| {
-            let key: String = skipped.key.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("the value at key {key} could not be read when the base was made: {}", skipped.cause)
-        })
-        .collect();
-    // Of one that cannot be read only the name tells what it held.
-    missing.extend(archive.unreadable.iter().filter(|_| until == Until::Latest).filter_map(|(id, cause)| {
-        let held = id.split('-').nth(1).and_then(|commit| commit.parse::<u64>().ok());
-        held.is_none_or(|held| held > walked.position.commit).then(|| cause.clone())
-    }));
+    let skipped = |skipped: &Skipped| format!("it could not be read when the base was made: {skipped}");
+    let mut missing: Vec<String> = base.skipped.iter().map(skipped).collect();
+    if until == Until::Latest {
+        // Of a base that cannot be read only the name tells up to which commit it was.
+        missing.extend(archive.unreadable.iter().filter_map(|(id, cause)| {
+            let held = id.split('-').nth(1).and_then(|commit| commit.parse::<u64>().ok());
+            held.is_none_or(|held| held > walked.position.commit).then(|| cause.clone())
+        }));
+    }
     Ok(Rebuilt {
         base: base.id.clone(),
         position: walked.position,
@@ -255,7 +251,7 @@ impl<'a> Lines<'a> {
         // What follows the one that was found, as far as it is not certain when that was.
         let mut after: Option<(Position, u64)> = None;
         let mut notes = Vec::new();
-        self.walk(line, start.unwrap_or(first), |group| {
+        let walked = self.walk(line, start.unwrap_or(first), |group| {
             let position = group.position;
             if position.time_ms <= time_ms {
                 (found, after) = (Some(position), None);
@@ -275,7 +271,14 @@ impl<'a> Lines<'a> {
                 after = Some((position, 1));
             }
             Ok(true)
-        })?;
+        });
+        match walked {
+            // What cannot be read comes after something that is later than the moment.
+            Err(error) if found.is_some() && after.is_some() => {
+                notes.push(format!("what was committed afterwards cannot be read to its end: {error}"));
+            }
+            walked => drop(walked?),
+        }
         Ok(found.map(|found| (found.commit, notes)))
     }
 
@@ -356,11 +359,12 @@ pub fn verify(repository: &Repository, verified: &mut Verified) -> Result<(), Er
     for line in &archive.lines {
         let Some(first) = line.bases.first() else {
             // A server that has just begun it is about to make one.
-            let names: Vec<&str> = line.segments.iter().map(|named| &*named.name).collect();
-            verified.problems.push(format!(
-                "{}: there is no base that can be read, so that its commits cannot be restored",
-                archive.folder.file(names.first().unwrap_or(&"")).display()
-            ));
+            verified.problems.extend(line.segments.first().map(|named| {
+                format!(
+                    "{}: there is no base that can be read, so that its commits cannot be restored",
+                    archive.folder.file(&named.name).display()
+                )
+            }));
             continue;
         };
         // From the first base of a line on everything is there; so it is from the others.

@@ -11,7 +11,7 @@
 //! in an encrypted archive it is keyed and the body is encrypted. A segment that was being written when the machine stopped
 //! may end within a frame; one that goes on after a frame that cannot be read is damaged.
 
-use crate::backup::{CONTENT_BYTES_MAX, Folder, Growing, Hash, Vault, fill, read_part, unfit};
+use crate::backup::{CONTENT_BYTES_MAX, Folder, Growing, Hash, Vault, fill, hex, read_part, unfit};
 use crate::{Committed, Error, Position};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -117,8 +117,7 @@ fn encode(group: &Committed, content: &mut Vec<u8>) {
 
 /// Names sort in the order of what they hold.
 fn name(line: u64, after: u64, salt: &[u8; SALT_BYTES]) -> String {
-    let salt: String = salt[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{line:010}-{after:020}-{salt}")
+    format!("{line:010}-{after:020}-{}", hex(&salt[..4]))
 }
 
 /// A segment by its name.

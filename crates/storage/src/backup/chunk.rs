@@ -9,6 +9,7 @@
 
 use super::vault::{Hash, hex};
 use crate::{Error, Lost, Piece, Pieces, Snapshot};
+use std::fmt;
 use std::ops::Bound::Unbounded;
 
 /// What a chunk has at least, on average beyond that, and at most unless one entry is larger.
@@ -159,6 +160,12 @@ pub struct Skipped {
     /// The key, or the first that could not be read.
     pub key: Vec<u8>,
     pub cause: String,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the value at key {}: {}", hex(&self.key), self.cause)
+    }
 }
 
 impl Cuts {

@@ -222,8 +222,7 @@ fn tell(made: &Made, pruned: &Pruned, to: &Path, took: Duration, json: bool) -> 
         return terminal::print(&format!("{told}\n"));
     }
     for skipped in &made.manifest.skipped {
-        let key: String = skipped.key.iter().map(|byte| format!("{byte:02x}")).collect();
-        eprintln!("larder: left out, because it is damaged: the value at key {key}: {}", skipped.cause);
+        eprintln!("larder: left out, because it is damaged: {skipped}");
     }
     let mut text = format!(
         "{} in {}: {}, {} as of {}; {} in {:.1} s\n",
