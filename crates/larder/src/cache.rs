@@ -38,6 +38,7 @@ use crate::entity::{Core, timestamp};
 use crate::observe::{Observer, Sink, Stats};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::source::{BoxError, Known, Load, Source};
+use crate::store::Patience;
 use crate::{Error, Schema};
 
 use flight::Flights;
@@ -175,7 +176,12 @@ impl<R: Record> Shelf<R> {
     /// # }
     /// ```
     pub async fn get(&self, key: impl Into<R::Key>) -> Result<Option<R>, Error> {
-        match read::look(self.subject(key.into())?).await {
+        // Where a store that fails is an error, it is worth waiting for.
+        let patience = match self.core.entity().policy.on_error {
+            OnError::Open => Patience::short(),
+            OnError::Closed => Patience::long(),
+        };
+        match read::look(self.subject(key.into())?, patience).await {
             Ok(fetched) => Ok(Some(fetched.into_record())),
             Err(Why::Unreachable(error)) if self.core.entity().policy.on_error == OnError::Closed => {
                 Err(error)
@@ -210,7 +216,7 @@ impl<R: Record> Shelf<R> {
     /// ```
     pub async fn look(&self, key: impl Into<R::Key>) -> Look<R> {
         let looked = match self.subject(key.into()) {
-            Ok(subject) => read::look(subject).await,
+            Ok(subject) => read::look(subject, Patience::short()).await,
             Err(error) => Err(Why::Unreachable(error)),
         };
         match looked {

@@ -24,6 +24,7 @@ use crate::cache::{self, ABSENT, Identity};
 use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
 use crate::source::{BoxError, Load};
+use crate::store::Patience;
 use crate::{Error, Fetched, Look, System, Transaction, Unread, batch, oversize};
 
 /// The records of one partition as one value.
@@ -360,7 +361,7 @@ impl<G: Gather> Collection<G> {
     /// ```
     pub async fn look(&self, key: impl Into<G::Key>) -> Look<G> {
         let looked = match self.subject(key.into().into_fields()) {
-            Ok(subject) => read::look(subject).await,
+            Ok(subject) => read::look(subject, Patience::short()).await,
             Err(error) => Err(cache::Why::Unreachable(error)),
         };
         match looked {

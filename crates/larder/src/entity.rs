@@ -12,13 +12,12 @@ use std::sync::Arc;
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Number, Path, TableName, UnixTime};
 use larder_schema::jiff::Timestamp;
-use larder_schema::schema::{CheckMode, KeySource, OnError, Role, Ttl};
+use larder_schema::schema::{CheckMode, KeySource, Role, Ttl};
 use larder_schema::{Entity, Expr, Fault, Fields, Scope, Table, Type, Value, Violation};
 
 use crate::cache::{ABSENT, EntityCache, FRESH_UNTIL, Shared, freshness};
 use crate::observe::Observer;
 use crate::record::mentions_now;
-use crate::store::Patience;
 use crate::{Error, Invalid, Schema, Store};
 
 /// The version of an item, where the schema says `versions on`.
@@ -78,15 +77,6 @@ impl Core {
 
     pub(crate) fn now(&self) -> Timestamp {
         timestamp(self.unix_now())
-    }
-
-    /// How long a read that may come from the cache waits for the store: where a store that fails is an error, it is
-    /// worth waiting for.
-    pub(crate) fn patience(&self) -> Patience {
-        match self.entity().policy.on_error {
-            OnError::Open => Patience::short(),
-            OnError::Closed => Patience::long(),
-        }
     }
 
     /// The key as it is stored, from the fields it is made of.

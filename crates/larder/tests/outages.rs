@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use larder::{Address, Entry, Environment, Error, Fetched, Look, Schema, Store, System, Value, Why};
+use larder::{Address, Entry, Environment, Error, Fetched, Fields, Look, Schema, Store, System, Value, Why};
 use larder_schema::{NoFiles, Sampler};
 use sources::{Source, fields, page_key, pages, shelf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -233,25 +233,36 @@ async fn took<T>(call: impl Future<Output = T>) -> (u128, T) {
 
 #[tokio::test(start_paused = true)]
 async fn a_cached_read_waits_shortly_and_all_else_as_long_as_the_schema_says() {
-    // A store in the process does not hang: there is no short limit for it unless the schema says so.
-    for (settings, short, long) in [("", 10_000, 10_000), ("store { timeout 50ms..2s }", 50, 2000)] {
-        for entity in ["on_error open", "on_error closed"] {
-            let system = hanging(settings, entity).await;
-            let shelf = shelf(&system, "Page");
-            let source = Source::default();
-            let (waited, fetched) = took(shelf.fetch(page_key("1"), source.numbered())).await;
-            assert_eq!((waited, fetched.is_ok()), (short, entity == "on_error open"), "{settings} {entity}");
-            let (waited, looked) = took(shelf.look(page_key("1"))).await;
-            assert!(waited == short && matches!(looked, Look::Miss(Why::Unreachable(_))), "{waited}");
-            // What is only an error without the store is worth waiting for.
-            let (waited, got) = took(shelf.get(page_key("1"))).await;
-            let (wanted, is_ok) = if entity == "on_error open" { (short, true) } else { (long, false) };
-            assert_eq!((waited, got.is_ok()), (wanted, is_ok), "{settings} {entity}");
-            let page = fields([("id", Value::from("1")), ("text", Value::from("once"))]);
-            let (waited, _) = took(shelf.put(page)).await;
-            assert_eq!(waited, long, "a write of the program's own: {settings} {entity}");
-        }
+    let (short, long) = (50, 2000);
+    for entity in ["on_error open", "on_error closed"] {
+        let system = hanging("store { timeout 50ms..2s }", entity).await;
+        let shelf = shelf(&system, "Page");
+        let source = Source::default();
+        let (waited, fetched) = took(shelf.fetch(page_key("1"), source.numbered())).await;
+        assert_eq!((waited, fetched.is_ok()), (short, entity == "on_error open"), "{entity}");
+        let (waited, looked) = took(shelf.look(page_key("1"))).await;
+        assert!(waited == short && matches!(looked, Look::Miss(Why::Unreachable(_))), "{waited}");
+        // What is only an error without the store is worth waiting for.
+        let (waited, got) = took(shelf.get(page_key("1"))).await;
+        let (wanted, is_ok) = if entity == "on_error open" { (short, true) } else { (long, false) };
+        assert_eq!((waited, got.is_ok()), (wanted, is_ok), "{entity}");
+        let (waited, _) = took(shelf.put(page("1"))).await;
+        assert_eq!(waited, long, "a write of the program's own: {entity}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_in_the_process_is_waited_for_unless_the_schema_says_otherwise() {
+    let system = hanging("", "on_error open").await;
+    let shelf = shelf(&system, "Page");
+    let (waited, looked) = took(shelf.look(page_key("1"))).await;
+    assert!(waited == 3_600_000 && matches!(looked, Look::Miss(Why::Absent)), "{waited}");
+    let (waited, put) = took(shelf.put(page("1"))).await;
+    assert_eq!((waited, put.is_ok()), (3_600_000, true));
+}
+
+fn page(id: &str) -> Fields {
+    fields([("id", Value::from(id)), ("text", Value::from("once"))])
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,8 +274,7 @@ async fn one_call_can_have_a_limit_of_its_own() {
     let (waited, fetched) = took(larder::at_most(limit, shelf.fetch(page_key("1"), source.numbered()))).await;
     assert_eq!(waited, 20);
     assert!(fetched.unwrap().store_error().unwrap().to_string().ends_with("no answer in 20 ms"));
-    let page = fields([("id", Value::from("1")), ("text", Value::from("once"))]);
-    let (waited, _) = took(larder::at_most(Duration::from_secs(60), shelf.put(page))).await;
+    let (waited, _) = took(larder::at_most(Duration::from_secs(60), shelf.put(page("1")))).await;
     assert_eq!(waited, 60_000, "longer than the schema says, too");
 }
 
@@ -278,13 +288,12 @@ async fn the_breaker_is_for_cached_reads_and_closes_when_the_store_is_back() {
         assert_eq!(fetch().await.0, 300);
     }
     assert_eq!(fetch().await.0, 0, "it is left alone");
-    let page = || fields([("id", Value::from("1")), ("text", Value::from("once"))]);
-    assert_eq!(took(shelf.put(page())).await.0, 9000, "a write always tries");
+    assert_eq!(took(shelf.put(page("1"))).await.0, 9000, "a write always tries");
     assert_eq!(fetch().await.0, 0, "and its failure counts");
     system.store().faults().reset();
     // From here the store's own threads work, of which a paused clock knows nothing.
     tokio::time::resume();
-    shelf.put(page()).await.unwrap();
+    shelf.put(page("1")).await.unwrap();
     let (_, fetched) = fetch().await;
     assert_eq!(fetched.unwrap().fields["text"], Value::from("once"), "what works is used again at once");
 }

@@ -157,7 +157,7 @@ pub(crate) async fn fetch<S: Subject>(subject: S, load: Loader<S::Value>) -> Res
     let started = Instant::now();
     let subject = Arc::new(subject);
     let (core, text) = (subject.core(), subject.text());
-    let landed = join(&subject, &load, core.patience()).instrument(core.observer.span("fetch", text)).await;
+    let landed = join(&subject, &load, Patience::short()).instrument(core.observer.span("fetch", text)).await;
     let now = core.unix_now();
     match (landed.miss, &landed.answer) {
         (Some(reason), _) => core.observer.miss(text, reason, started.elapsed(), now),
@@ -169,7 +169,7 @@ pub(crate) async fn fetch<S: Subject>(subject: S, load: Loader<S::Value>) -> Res
 }
 
 /// Reads without a source. `Err` says why there is nothing.
-pub(crate) async fn look<S: Subject>(subject: S) -> Result<Fetched<S::Out>, Why> {
+pub(crate) async fn look<S: Subject>(subject: S, patience: Patience) -> Result<Fetched<S::Out>, Why> {
     let started = Instant::now();
     let (core, text) = (subject.core(), subject.text());
     let now = core.unix_now();
@@ -177,7 +177,7 @@ pub(crate) async fn look<S: Subject>(subject: S) -> Result<Fetched<S::Out>, Why>
         Some(InL1::Usable(answer, Freshness::Fresh | Freshness::Ageing)) => Ok(answer),
         Some(InL1::Absent) => Err(Why::Absent),
         Some(InL1::Usable(..)) | None => {
-            match find(&subject, core.patience()).instrument(core.observer.span("look", text)).await {
+            match find(&subject, patience).instrument(core.observer.span("look", text)).await {
                 Found::Value { value, life, freshness: Freshness::Fresh | Freshness::Ageing, .. } => {
                     Ok(Answer::new(value, life, Origin::Store))
                 }
