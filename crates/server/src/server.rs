@@ -85,7 +85,7 @@ impl Server {
         let clock = self.clock;
         let pipeline = Pipeline::new(self.engine.clone());
         let limits = self.own.as_ref().map_or_else(Limits::default, |config| config.limits);
-        let budget = Budget::new(limits.memory_bytes);
+        let budget = Budget::new(limits.counted_bytes());
         let Some(config) = self.own else {
             let metrics = Metrics::new(self.engine, None, None, Arc::clone(&budget), self.more_metrics);
             let endpoint = Arc::new(Endpoint::new(pipeline, None, clock, metrics, budget));

@@ -48,8 +48,8 @@ pub(crate) struct Serve {
     /// `openssl rand -hex 32` makes one. The key itself can be in LARDER_KEY instead.
     #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE", conflicts_with = "memory")]
     key_file: Option<PathBuf>,
-    /// Memory for all requests in flight, as in 512M or 2G; what does not fit is answered with ThrottlingException
-    /// [default: a quarter of what is free]
+    /// What all requests in flight may take of the memory, as in 512M or 2G; what does not fit is answered with
+    /// ThrottlingException [default: a quarter of what is free]
     #[arg(long, value_name = "SIZE", value_parser = memory_limit)]
     memory_limit: Option<usize>,
     /// How many connections are served at once
@@ -163,9 +163,10 @@ fn memory_limit(text: &str) -> Result<usize, String> {
     let least = Limits::MEMORY_BYTES_MIN;
     let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);
     match bytes {
-        bytes if bytes < least => {
-            Err(format!("the largest request alone takes most of {} MiB; give at least {0}M", least >> 20))
-        }
+        bytes if bytes < least => Err(format!(
+            "the largest request alone takes a good part of {} MiB; give at least {0}M",
+            least >> 20
+        )),
         bytes => Ok(bytes),
     }
 }
