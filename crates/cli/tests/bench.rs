@@ -120,7 +120,7 @@ fn l15_the_same_runs_over_dynamodbs_protocol_in_tables_of_its_own() {
 }
 
 #[test]
-fn a_rate_is_raised_until_it_does_not_hold() {
+fn l19_a_rate_is_raised_until_it_does_not_hold() {
     // An hour is never over; the search ends at the most.
     let easy = ["rate", "--json", "--from", "20", "--most", "50", "--for", "100ms", "--slow", "1h"];
     let found = measured(&easy);
@@ -139,7 +139,7 @@ fn a_rate_is_raised_until_it_does_not_hold() {
 }
 
 #[test]
-fn a_rate_is_found_over_dynamodbs_protocol_and_nothing_is_left() {
+fn l19_a_rate_is_found_over_dynamodbs_protocol_and_nothing_is_left() {
     let directory = tempfile::tempdir().unwrap();
     let server = Larder::on(directory.path(), &[]);
     let store = format!("dynamodb:{}", server.url);

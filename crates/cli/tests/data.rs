@@ -422,7 +422,7 @@ fn one_record_that_cannot_be_read_hides_no_other_and_is_told() {
 }
 
 #[test]
-fn a_menu_with_faults_is_kept_as_it_came_and_shown_by_everyone() {
+fn l17_a_menu_with_faults_is_kept_as_it_came_and_shown_by_everyone() {
     let place = Place::new();
     let menu = json!({
         "restaurant": "niagara", "year": 2025, "week": 3,
@@ -449,7 +449,7 @@ fn a_menu_with_faults_is_kept_as_it_came_and_shown_by_everyone() {
 }
 
 #[test]
-fn a_value_that_does_not_parse_hides_no_other_fault() {
+fn t15_a_value_that_does_not_parse_hides_no_other_fault() {
     let place = Place::new();
     let error = place.fails(
         1,

@@ -63,7 +63,7 @@ fn pages(directory: &Path, billing: &str) -> Schema {
 }
 
 #[test]
-fn a_month_is_held_against_its_budget_and_what_it_returns() {
+fn l19_a_month_is_held_against_its_budget_and_what_it_returns() {
     let directory = tempfile::tempdir().unwrap();
     pages(directory.path(), "billing on_demand");
     let (found, code) = review(directory.path(), &[]);
@@ -80,7 +80,7 @@ fn a_month_is_held_against_its_budget_and_what_it_returns() {
 }
 
 #[test]
-fn a_capacity_that_is_too_small_is_told() {
+fn l19_a_capacity_that_is_too_small_is_told() {
     let directory = tempfile::tempdir().unwrap();
     pages(directory.path(), "billing provisioned 1 / 1");
     let (found, _) = review(directory.path(), &["--requests", "200/second"]);
@@ -90,7 +90,7 @@ fn a_capacity_that_is_too_small_is_told() {
 }
 
 #[test]
-fn attributes_that_no_field_reads_and_fields_that_nothing_has_are_told() {
+fn l19_attributes_that_no_field_reads_and_fields_that_nothing_has_are_told() {
     let directory = tempfile::tempdir().unwrap();
     let schema = pages(directory.path(), "billing on_demand");
     let data = directory.path().join("data");
@@ -120,7 +120,7 @@ fn attributes_that_no_field_reads_and_fields_that_nothing_has_are_told() {
 }
 
 #[test]
-fn the_weather_team_s_return_comes_out_at_its_own_figures() {
+fn w17_the_weather_team_s_return_comes_out_at_its_own_figures() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = larder(&root, &["weather"]);
     let text = String::from_utf8(output.stdout).unwrap();

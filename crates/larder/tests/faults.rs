@@ -72,7 +72,7 @@ const FAULTS: [(&str, &str); 10] = [
     ("lastUpdated", "must be of type instant ms such as 2026-01-15T10:00:00Z, and it is \"yesterday\""),
 ];
 
-async fn a_menu_with_faults_is_kept_as_it_came(store: Store) {
+async fn l17_a_menu_with_faults_is_kept_as_it_came(store: Store) {
     let (lunch, table) = open(store).await;
     let menus = lunch.menus();
     let given = std::iter::once(Loose::Fits(good())).chain(faulty().map(Loose::came));
@@ -118,7 +118,7 @@ async fn a_menu_with_faults_is_kept_as_it_came(store: Store) {
     assert_eq!((mended.lunch_count, &mended.validation_errors), (1, &None));
 }
 
-async fn what_the_record_rests_on_is_refused_with_all_that_is_wrong(store: Store) {
+async fn t15_what_the_record_rests_on_is_refused_with_all_that_is_wrong(store: Store) {
     let (lunch, _) = open(store).await;
     let menus = lunch.entries("Menu").unwrap();
     let raw = |json: Json| json.to_value();
@@ -150,6 +150,6 @@ async fn what_the_record_rests_on_is_refused_with_all_that_is_wrong(store: Store
 }
 
 on_each_store! {
-    a_menu_with_faults_is_kept_as_it_came,
-    what_the_record_rests_on_is_refused_with_all_that_is_wrong,
+    l17_a_menu_with_faults_is_kept_as_it_came,
+    t15_what_the_record_rests_on_is_refused_with_all_that_is_wrong,
 }

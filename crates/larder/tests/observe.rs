@@ -135,7 +135,7 @@ fn weather_log() -> Vec<Json> {
 }
 
 #[test]
-fn w11_what_the_cache_does_is_logged_in_the_words_of_the_document() {
+fn w11_w16_what_the_cache_does_is_logged_in_the_words_of_the_document() {
     let lines = weather_log();
     for (message, times) in
         [("Cache hit", 2), ("Cache miss", 2), ("Cache saved", 2), ("Cache invalidated", 2)]
@@ -232,7 +232,7 @@ fn stat(call: &str, lines: &[&Json]) -> f64 {
 }
 
 #[test]
-fn w11_the_queries_of_the_document_find_what_is_logged() {
+fn w11_w16_the_queries_of_the_document_find_what_is_logged() {
     let lines = weather_log();
     let rate = "# Cache hit rate
 fields @timestamp, message

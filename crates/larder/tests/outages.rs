@@ -183,22 +183,22 @@ fn check(fault: Fault) {
 }
 
 #[test]
-fn a_store_that_hangs_holds_a_fetch_up_as_long_as_the_table_says() {
+fn k12_a_store_that_hangs_holds_a_fetch_up_as_long_as_the_table_says() {
     check(Fault::Hangs);
 }
 
 #[test]
-fn a_store_that_refuses_holds_a_fetch_up_as_long_as_the_table_says() {
+fn k12_a_store_that_refuses_holds_a_fetch_up_as_long_as_the_table_says() {
     check(Fault::Refuses);
 }
 
 #[test]
-fn a_store_that_throttles_holds_a_fetch_up_as_long_as_the_table_says() {
+fn k12_a_store_that_throttles_holds_a_fetch_up_as_long_as_the_table_says() {
     check(Fault::Throttles);
 }
 
 #[test]
-fn a_store_that_answers_garbage_holds_a_fetch_up_as_long_as_the_table_says() {
+fn k12_a_store_that_answers_garbage_holds_a_fetch_up_as_long_as_the_table_says() {
     check(Fault::Garbage);
 }
 
@@ -232,7 +232,7 @@ async fn took<T>(call: impl Future<Output = T>) -> (u128, T) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cached_read_waits_shortly_and_all_else_as_long_as_the_schema_says() {
+async fn k12_a_cached_read_waits_shortly_and_all_else_as_long_as_the_schema_says() {
     let (short, long) = (50, 2000);
     for entity in ["on_error open", "on_error closed"] {
         let system = hanging("store { timeout 50ms..2s }", entity).await;
@@ -279,7 +279,7 @@ async fn one_call_can_have_a_limit_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_breaker_is_for_cached_reads_and_closes_when_the_store_is_back() {
+async fn k12_the_breaker_is_for_cached_reads_and_closes_when_the_store_is_back() {
     let system = hanging("store {\n  timeout 300ms..9s\n  breaker 3 for 10s\n}", "on_error open").await;
     let shelf = shelf(&system, "Page");
     let source = Source::default();

@@ -396,7 +396,7 @@ proptest! {
 
 /// Disclosures as other programs write their moments: without a fraction, as JavaScript and as Python do.
 #[test]
-fn ranges_find_every_form_that_an_instant_has() {
+fn t14_ranges_find_every_form_that_an_instant_has() {
     stores::each(async |store| {
         let tdnet = systems::open("tdnet", &store).await;
         let shelf = shelf(&tdnet, "Disclosure");
@@ -454,7 +454,7 @@ fn ranges_find_every_form_that_an_instant_has() {
 }
 
 #[test]
-fn an_instant_is_not_cut_silently() {
+fn t14_an_instant_is_not_cut_silently() {
     stores::run(async {
         let store = Store::memory().await;
         let shelf = disclosures(&store, 1).await;

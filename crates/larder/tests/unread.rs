@@ -68,7 +68,7 @@ async fn open_shops(store: Store) -> Place {
     shops
 }
 
-async fn due_leaves_out_what_cannot_be_read(store: Store) {
+async fn s16_due_leaves_out_what_cannot_be_read(store: Store) {
     let shops = open_shops(store).await;
     let due = shops.crawl().due("DE").await.unwrap();
     let mut domains: Vec<&str> = due.iter().map(|shop| &*shop.domain).collect();
@@ -83,7 +83,7 @@ async fn due_leaves_out_what_cannot_be_read(store: Store) {
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }
 
-async fn a_worker_passes_over_what_it_cannot_read(store: Store) {
+async fn s16_a_worker_passes_over_what_it_cannot_read(store: Store) {
     let shops = open_shops(store).await;
     let mut claims = shops.crawl().claim("DE").await.unwrap();
     let mut worked = Vec::new();
@@ -107,7 +107,7 @@ async fn a_worker_passes_over_what_it_cannot_read(store: Store) {
     assert_eq!(stored(&shops, "b.de").await.unwrap(), item, "an error changes nothing");
 }
 
-async fn one_bad_page_hides_no_other(store: Store) {
+async fn s16_one_bad_page_hides_no_other(store: Store) {
     let shops = open(store).await;
     for url in ["https://a.de/1", "https://a.de/2", "https://a.de/3", "https://a.de/4"] {
         let page = shops::NewPage {
@@ -193,9 +193,9 @@ async fn a_delete_says_what_it_did(store: Store) {
 }
 
 on_each_store! {
-    due_leaves_out_what_cannot_be_read,
-    a_worker_passes_over_what_it_cannot_read,
-    one_bad_page_hides_no_other,
+    s16_due_leaves_out_what_cannot_be_read,
+    s16_a_worker_passes_over_what_it_cannot_read,
+    s16_one_bad_page_hides_no_other,
     everyone_agrees_on_what_can_be_read,
     a_delete_says_what_it_did,
 }

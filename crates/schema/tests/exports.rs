@@ -783,7 +783,7 @@ fn block(hcl: &str, head: &str) -> Vec<String> {
 }
 
 #[test]
-fn l12_tables_of_an_older_version_stay_what_they_are_in_terraform() {
+fn l12_l18_tables_of_an_older_version_stay_what_they_are_in_terraform() {
     for system in SYSTEMS {
         let (old, new) = (load(system), next_version(system));
         let kept = [emit::Kept { schema: &old.0, files: &old.1.files }];
@@ -812,7 +812,7 @@ fn l12_tables_of_an_older_version_stay_what_they_are_in_terraform() {
 }
 
 #[test]
-fn l12_tables_that_are_not_kept_leave_terraform_and_are_not_destroyed() {
+fn l12_l18_tables_that_are_not_kept_leave_terraform_and_are_not_destroyed() {
     for system in SYSTEMS {
         let new = next_version(system);
         let hcl = terraform(&new);
@@ -834,7 +834,7 @@ fn l12_tables_that_are_not_kept_leave_terraform_and_are_not_destroyed() {
 }
 
 #[test]
-fn l12_tables_of_an_older_version_stay_what_they_are_in_a_stack() {
+fn l12_l18_tables_of_an_older_version_stay_what_they_are_in_a_stack() {
     for system in SYSTEMS {
         let (old, new) = (load(system), next_version(system));
         let kept = [emit::Kept { schema: &old.0, files: &old.1.files }];
