@@ -184,6 +184,14 @@ fn a_directory_keeps_backups_of_a_store_and_makes_a_new_one_of_them() {
     refused(dir, &["backup", "--to", "data", "--store", "./nine"], "it holds something else");
     refused(dir, &["backup", "--to", "kept", "--store", "./nowhere"], "there is no store in");
     assert!(!dir.join("new.unfinished").exists() && !dir.join("nowhere").exists());
+    fs::create_dir(dir.join("other.unfinished")).unwrap();
+    fs::write(dir.join("other.unfinished/mine"), "kept").unwrap();
+    refused(
+        dir,
+        &["restore", "--from", "kept", "--to", "other"],
+        "other.unfinished is where the store is made",
+    );
+    assert!(dir.join("other.unfinished/mine").exists());
 
     let kept = larder(dir, "./data", &["backup", "--to", "kept", "--keep-last", "1"]);
     assert!(kept.contains("3 older backups removed"), "{kept}");

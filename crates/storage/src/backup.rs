@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! repository.json      what this is, and the wrapped key of an encrypted one
+//! repository.2.json    the same once more
 //! chunks/ab/ab12…      pieces of about 1 MiB, named by what they hold
 //! backups/ID.json      one backup: its moment, and its chunks in order
 //! segments/            what was committed since, if the store is archived here (`archive`)
@@ -63,6 +64,8 @@ use std::path::Path;
 
 const FORMAT: u64 = 1;
 const DESCRIPTION: &str = "repository.json";
+const SECOND_DESCRIPTION: &str = "repository.2.json";
+const BACKUPS: &str = "backups";
 const MANIFEST_END: &str = ".json";
 const LOCK: &str = "lock";
 /// What is written to a restored store at once.
@@ -146,10 +149,10 @@ impl Repository {
     pub fn open_or_create_with(dir: &Path, key: Option<Key>, breaks: Breaks) -> Result<Self, Error> {
         let folder = Folder::new(dir, breaks);
         folder.create()?;
-        if folder.bytes(DESCRIPTION)?.is_none() {
+        if !is_begun(&folder)? {
             let _lock = folder.lock(LOCK)?;
             // Another may have come first.
-            if folder.bytes(DESCRIPTION)?.is_none() {
+            if !is_begun(&folder)? {
                 describe_new(&folder, key)?;
             }
         }
@@ -162,10 +165,7 @@ impl Repository {
     }
 
     fn open_folder(folder: Folder, key: Option<Key>) -> Result<Self, Error> {
-        let Some(text) = folder.read(DESCRIPTION)? else {
-            return Err(unfit(folder.path(), "there are no backups in it"));
-        };
-        let wrapped = wrapped_key(&text).map_err(|cause| unfit(&folder.file(DESCRIPTION), &cause))?;
+        let wrapped = read_description(&folder)?;
         let vault = match (wrapped, key) {
             (None, None) => Vault::Plain,
             (None, Some(_)) => {
@@ -185,12 +185,12 @@ impl Repository {
                 unfit(folder.path(), "the key is not the one its backups are encrypted with: give that one")
             })?,
         };
-        Ok(Self { chunks: folder.child("chunks"), backups: folder.child("backups"), folder, vault })
+        Ok(Self { chunks: folder.child("chunks"), backups: folder.child(BACKUPS), folder, vault })
     }
 
     /// Whether there are, or were, backups in `dir`.
     pub fn is_in(dir: &Path) -> bool {
-        dir.join(DESCRIPTION).is_file()
+        is_begun(&Folder::new(dir, Breaks::default())).unwrap_or(false)
     }
 
     /// Puts the key of encrypted backups under another master key.
@@ -265,11 +265,21 @@ impl Repository {
         writer.finish(snapshot.position(), request)
     }
 
+    /// Makes the second description like the first, or the first like the second.
+    fn keep_description_twice(&self) -> Result<(), Error> {
+        let texts = [self.folder.read(DESCRIPTION)?, self.folder.read(SECOND_DESCRIPTION)?];
+        match read_description(&self.folder)? {
+            _ if texts[0].is_some() && texts[0] == texts[1] => Ok(()),
+            wrapped => describe(&self.folder, wrapped.as_deref()),
+        }
+    }
+
     pub(crate) fn begin(&self) -> Result<Writer, Error> {
         let lock = self.folder.lock(LOCK)?;
         self.chunks.create()?;
         self.backups.create()?;
         self.backups.tidy()?;
+        self.keep_description_twice()?;
         for place in self.chunk_folders()? {
             place.tidy()?;
         }
@@ -537,13 +547,59 @@ fn describe_new(folder: &Folder, key: Option<Key>) -> Result<(), Error> {
 fn describe(folder: &Folder, wrapped: Option<&str>) -> Result<(), Error> {
     let sum = Hash::of(&[wrapped.unwrap_or_default().as_bytes()]).to_string();
     let text = json!({"what": "backups of a Larder store", "format": FORMAT, "key": wrapped, "sum": sum});
-    folder.put(DESCRIPTION, format!("{text:#}\n").as_bytes())?;
-    folder.sync()
+    for name in [DESCRIPTION, SECOND_DESCRIPTION] {
+        folder.put(name, format!("{text:#}\n").as_bytes())?;
+        folder.sync()?;
+    }
+    Ok(())
+}
+
+/// Whether backups are kept here, or were meant to be.
+fn is_begun(folder: &Folder) -> Result<bool, Error> {
+    let described = folder.bytes(DESCRIPTION)?.is_some() || folder.bytes(SECOND_DESCRIPTION)?.is_some();
+    Ok(described || !manifests(folder)?.is_empty())
+}
+
+fn manifests(folder: &Folder) -> Result<Vec<String>, Error> {
+    let mut names = folder.child(BACKUPS).names()?;
+    names.retain(|name| name.ends_with(MANIFEST_END));
+    Ok(names)
+}
+
+/// The wrapped key, from the copy that can be read; none if there is no encryption.
+fn read_description(folder: &Folder) -> Result<Option<String>, Error> {
+    let mut wrong = None;
+    for name in [DESCRIPTION, SECOND_DESCRIPTION] {
+        let Some(text) = folder.read(name)? else { continue };
+        match wrapped_key(&text) {
+            Ok(wrapped) => return Ok(wrapped),
+            Err(cause) => wrong = wrong.or(Some((name, cause))),
+        }
+    }
+    // Without encryption it says nothing that its manifests do not.
+    let backups = folder.child(BACKUPS);
+    for name in manifests(folder)? {
+        let text = backups.read(&name)?.unwrap_or_default();
+        if Manifest::from_text(&text, &Vault::Plain).is_ok() {
+            return Ok(None);
+        }
+        wrong = wrong.or(Some((DESCRIPTION, "it is gone".to_owned())));
+    }
+    Err(match wrong {
+        Some((name, cause)) => {
+            let next = "put the file back from a copy of the directory: it has the key of the backups";
+            unfit(
+                &folder.file(name),
+                &format!("{cause}, and {SECOND_DESCRIPTION} cannot be read either; {next}"),
+            )
+        }
+        None => unfit(folder.path(), "there are no backups in it"),
+    })
 }
 
 /// The wrapped key of a repository; none if it is not encrypted.
 fn wrapped_key(text: &[u8]) -> Result<Option<String>, String> {
-    let fields: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let fields: Value = serde_json::from_slice(text).map_err(|_| "it is damaged".to_owned())?;
     let format = fields["format"].as_u64().ok_or("it has no \"format\"")?;
     if format > FORMAT {
         return Err("it is of a later format: use a newer Larder".to_owned());

@@ -78,6 +78,13 @@ impl Store {
     /// Opens the store in `dir`, creating both if absent, for this user alone. One process may have it open.
     pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
         let path = dir.join(FILE_NAME);
+        // Nothing can be made under such a name, as if another process had been faster.
+        for link in [dir, &path] {
+            if link.is_symlink() && !link.try_exists()? {
+                let cause = "it is a link to what is not there".to_owned();
+                return Err(Error::Foreign { path: link.to_owned(), cause });
+            }
+        }
         // A file that is there was whole once: it took its name only then.
         for _ in 0..ATTEMPTS {
             if !path.try_exists()? {
@@ -392,6 +399,10 @@ fn file_id(path: &Path) -> io::Result<[u64; 2]> {
 
 /// A file that is made is for this user alone.
 pub(crate) fn file(path: &Path, purpose: Use) -> Result<FileBackend, Error> {
+    // Opening a pipe waits for somebody at its other end.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(Error::Foreign { path: path.to_owned(), cause: "it is not a file".to_owned() });
+    }
     let mut options = OpenOptions::new();
     options.read(true).write(purpose != Use::Read).create(purpose == Use::Create).truncate(false);
     #[cfg(unix)]

@@ -158,7 +158,10 @@ fn any_changed_byte_of_a_chunk_or_a_manifest_is_found_and_not_restored() {
         let store = store(0);
         (0..100).for_each(|number| put(&store, number, 0));
         let made = back_up(&repository, &store, 0);
-        for path in files(dir.path()).iter().filter(|path| path.file_name().unwrap() != "repository.json") {
+        for path in files(dir.path())
+            .iter()
+            .filter(|path| !path.file_name().unwrap().to_string_lossy().starts_with("repository"))
+        {
             let whole = fs::read(path).unwrap();
             // Every byte of a head, and some of the rest.
             let places = (0..whole.len()).filter(|at| *at < 12 || at % 997 == 7 || *at + 70 > whole.len());
@@ -369,6 +372,51 @@ fn another_master_key_needs_one_file_written() {
     Repository::open(dir.path(), key(1)).unwrap_err();
     let repository = Repository::open(dir.path(), key(2)).unwrap();
     assert!(restored(&repository, &made.manifest).unwrap() == entries(&store.snapshot()));
+}
+
+#[test]
+fn one_of_the_two_descriptions_is_enough_and_the_next_backup_heals_the_other() {
+    let store = store(1);
+    for key in [None, key(1)] {
+        for name in ["repository.json", "repository.2.json"] {
+            for content in [None, Some(""), Some("{\"format\": 1, \"key\": \"00\", \"sum\": \"00\"}")] {
+                let dir = tempfile::tempdir().unwrap();
+                back_up(&Repository::open_or_create(dir.path(), key).unwrap(), &store, 0);
+                let path = dir.path().join(name);
+                let whole = fs::read(&path).unwrap();
+                match content {
+                    Some(content) => fs::write(&path, content).unwrap(),
+                    None => fs::remove_file(&path).unwrap(),
+                }
+                assert!(Repository::is_in(dir.path()));
+                let made = Repository::open(dir.path(), key).unwrap().list().unwrap().remove(0).unwrap();
+                let repository = Repository::open_or_create(dir.path(), key).unwrap();
+                assert!(restored(&repository, &made).unwrap() == entries(&store.snapshot()));
+                back_up(&repository, &store, 1);
+                assert!(fs::read(&path).unwrap() == whole);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_both_descriptions_plain_backups_can_be_read_and_encrypted_ones_say_what_is_gone() {
+    for key in [None, key(1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let made = back_up(&Repository::open_or_create(dir.path(), key).unwrap(), &store(1), 0);
+        for name in ["repository.json", "repository.2.json"] {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        match (key, Repository::open_or_create(dir.path(), key)) {
+            (None, repository) => {
+                assert!(!restored(&repository.unwrap(), &made.manifest).unwrap().is_empty())
+            }
+            (Some(_), error) => {
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains("repository.json: it is gone, and repository.2.json"), "{error}");
+            }
+        }
+    }
 }
 
 #[test]

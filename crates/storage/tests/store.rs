@@ -228,6 +228,27 @@ fn a_file_with_nothing_in_it_is_damaged_and_not_new() {
 
 #[cfg(unix)]
 #[test]
+fn links_to_nothing_and_what_is_no_file_are_refused_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (link, real) = (dir.path().join("link"), dir.path().join("real"));
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink("nowhere", real.join("larder.redb")).unwrap();
+    for (dir, named) in [(&link, link.clone()), (&real, real.join("larder.redb"))] {
+        let error = Store::open(dir, Options::default()).unwrap_err();
+        assert!(matches!(&error, Error::Foreign { path, .. } if *path == named), "{error}");
+    }
+    std::fs::remove_file(real.join("larder.redb")).unwrap();
+    // A directory stands for a pipe, which a test that fails would wait for.
+    std::fs::create_dir(real.join("larder.redb")).unwrap();
+    for error in [Store::open(&real, Options::default()), Store::open_read_only(&real, Options::default())] {
+        let error = error.unwrap_err();
+        assert!(matches!(&error, Error::Foreign { cause, .. } if cause == "it is not a file"), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn a_new_store_is_for_its_user_alone() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();

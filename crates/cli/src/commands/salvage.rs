@@ -49,8 +49,10 @@ impl Salvage {
             return Err(format!("{} is not empty: name a new directory with --to", self.to.display()));
         }
         let options = Options { key: super::key(self.key_file.as_deref())?, ..Options::default() };
-        self.salvage(options)
-            .map_err(|error| format!("{error}; what is in {} is not whole", self.to.display()))
+        self.salvage(options).map_err(|error| match self.to.exists() {
+            true => format!("{error}; what is in {} is not whole", self.to.display()),
+            false => error,
+        })
     }
 
     fn salvage(&self, options: Options) -> Result<ExitCode, String> {

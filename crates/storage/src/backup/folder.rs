@@ -90,6 +90,10 @@ impl Folder {
         if self.path.is_dir() {
             return Ok(());
         }
+        if self.path.exists() {
+            let cause = "it is a file: name a directory".to_owned();
+            return Err(Error::Backup { path: self.path.clone(), cause });
+        }
         self.on(&self.path, || {
             self.breaks.step()?;
             let mut builder = DirBuilder::new();
