@@ -24,7 +24,7 @@ use tokio::time::Instant;
 /// What a busy machine may add to what is measured.
 const SLACK: Duration = Duration::from_millis(150);
 /// The best of so many is what the layer takes; the rest is the machine.
-const TRIES: usize = 3;
+const TRIES: usize = 10;
 
 /// One entity of each system, in the order of the table.
 const SYSTEMS: [(&str, &str); 5] = [
@@ -151,7 +151,10 @@ fn check(fault: Fault) {
     assert_eq!(promised.len(), SYSTEMS.len() + 1, "a column for each system, and one for afterwards");
     for ((name, entity), first) in SYSTEMS.into_iter().zip(&promised) {
         stores::run(async {
+            let bounds = [first, promised.last().unwrap()].map(|millis| Duration::from_millis(*millis));
             let mut best = [Duration::MAX; 2];
+            let is_kept =
+                |best: [Duration; 2]| best.iter().zip(bounds).all(|(took, bound)| *took <= bound + SLACK);
             for _ in 0..TRIES {
                 let system = open(name, fault.store().await).await;
                 let (took, fetched) = fetch(&system, entity, 0).await;
@@ -172,12 +175,12 @@ fn check(fault: Fault) {
                     Err(error) => error.to_string(),
                 };
                 assert!(told.contains("it is left alone after "), "{name}: {told}");
+                if is_kept(best) {
+                    break;
+                }
             }
             eprintln!("{name}, the store {row}: {:?}, then {:?}", best[0], best[1]);
-            let bounds = [first, promised.last().unwrap()].map(|millis| Duration::from_millis(*millis));
-            for (took, bound) in best.iter().zip(bounds) {
-                assert!(*took <= bound + SLACK, "{name}, the store {row}: {took:?} is over {bound:?}");
-            }
+            assert!(is_kept(best), "{name}, the store {row}: {best:?} is over {bounds:?}");
         });
     }
 }
