@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
 
+mod process;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use serde_json::json;
 
 const MARKER: &str = "a-marker-nobody-may-find";
 
@@ -91,4 +95,61 @@ fn another_key_takes_over() {
     ok(&larder(dir.path(), Some("one"), &["rekey", "--new-key-file", "two"]));
     refused(&larder(dir.path(), Some("one"), &["verify"]), "not the one");
     assert!(ok(&larder(dir.path(), Some("two"), &["verify"])).contains("1 table, 1 item"));
+}
+
+#[test]
+fn l8_t10_a_server_says_that_it_encrypts_only_when_it_does() {
+    let dir = sealed();
+    ok(&larder(dir.path(), None, &["init", "tdnet"]));
+    let key = dir.path().join("one");
+    for (data, arguments) in [("plain", &[][..]), ("encrypted", &["--key-file", key.to_str().unwrap()])] {
+        let is_encrypted = data == "encrypted";
+        let data = dir.path().join(data);
+        let server = process::Larder::on(&data, arguments);
+        let store = format!("dynamodb:{}", server.url);
+        let lacks = "nothing is encrypted: the store has no key; a new one gets it with `larder serve --key-file FILE`";
+        let apply = ["apply", "schemas/tdnet.larder", "--yes", "--store", &store];
+        let told = ok(&larder(dir.path(), None, &apply));
+        assert_eq!(told.contains(lacks), !is_encrypted, "{told}");
+        let told = ok(&larder(dir.path(), None, &["doctor", "tdnet", "--store", &store]));
+        assert_eq!(told.contains("ok    encryption"), is_encrypted, "{told}");
+        assert_eq!(told.contains(lacks), !is_encrypted, "{told}");
+        // Nothing is left to do that could not be done.
+        assert!(ok(&larder(dir.path(), None, &apply)).contains("Nothing to do."));
+        ok(&larder(dir.path(), None, &["drift", "schemas/tdnet.larder", "--store", &store]));
+
+        let client = process::Client::new(&server.url);
+        let sse = json!({"Enabled": true, "SSEType": "KMS"});
+        let made = client.ok(
+            "CreateTable",
+            json!({
+                "TableName": "theirs", "BillingMode": "PAY_PER_REQUEST", "SSESpecification": sse,
+                "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+                "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            }),
+        );
+        client.ok("PutItem", json!({"TableName": "theirs", "Item": {"pk": {"S": MARKER}}}));
+        assert_eq!(holds_marker(&data), !is_encrypted);
+        let described = client.ok("DescribeTable", json!({"TableName": "theirs"}));
+        let backup = client.ok("CreateBackup", json!({"TableName": "theirs", "BackupName": "theirs"}));
+        let arn = &backup["BackupDetails"]["BackupArn"];
+        let backup = client.ok("DescribeBackup", json!({"BackupArn": arn}));
+        for described in [
+            &made["TableDescription"],
+            &described["Table"],
+            &backup["BackupDescription"]["SourceTableFeatureDetails"],
+        ] {
+            let status = &described["SSEDescription"]["Status"];
+            assert_eq!(*status == "ENABLED", is_encrypted, "{described:#}");
+            assert_eq!(status.is_null(), !is_encrypted, "{described:#}");
+        }
+        let update = json!({"TableName": "theirs", "SSESpecification": {"Enabled": true, "SSEType": "KMS", "KMSMasterKeyId": "alias/k"}});
+        let (status, answer) = client.send("UpdateTable", update).unwrap();
+        assert_eq!(status == 200, is_encrypted, "{answer}");
+        assert_eq!(
+            answer["message"].as_str().is_some_and(|message| message.contains(lacks)),
+            !is_encrypted,
+            "{answer}"
+        );
+    }
 }

@@ -739,6 +739,15 @@ fn deletion_protection_is_described() {
 }
 
 #[test]
+fn a_table_may_be_asked_for_with_encryption() {
+    conform(|db| {
+        let table =
+            db.table(keys("pk:S").with("SSESpecification", json!({"Enabled": true, "SSEType": "KMS"})));
+        table.ok("PutItem", json!({"Item": {"pk": {"S": "a"}}}));
+    });
+}
+
+#[test]
 fn encryption_with_a_managed_key_is_described() {
     conform(|db| {
         let table =

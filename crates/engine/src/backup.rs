@@ -106,7 +106,7 @@ impl Engine {
             let stretch = past.line.newest();
             let copy = Copy { source: table.id, moment: Moment::Time { time: moment, stretch } };
             let backup = Backup::new(&table, request.name, id, moment, Some(copy));
-            let description = describe(&backup, &counts);
+            let description = self.described_backup(&backup, &counts);
             put_backup(batch, &backup);
             catalog.insert_backup(Arc::new(backup));
             // From now on the table is logged, so that what changes can be undone in the backup.
@@ -152,7 +152,7 @@ impl Engine {
             if !backup.may_go(self) {
                 return Err(ApiError::BackupInUse(request.arn).into());
             }
-            let description = describe(&backup, &counts);
+            let description = self.described_backup(&backup, &counts);
             self.abandon_copy(catalog, batch, &backup.items);
             remove(catalog, batch, &backup);
             Ok(((), description))
@@ -206,7 +206,11 @@ impl Engine {
     }
 
     fn describe_backup_now(&self, backup: &Backup) -> Result<BackupDescription, Error> {
-        Ok(describe(backup, &self.counts(backup.counted())?))
+        Ok(self.described_backup(backup, &self.counts(backup.counted())?))
+    }
+
+    fn described_backup(&self, backup: &Backup, counts: &Counts) -> BackupDescription {
+        BackupDescription { table: self.in_force(&backup.table.definition), ..describe(backup, counts) }
     }
 }
 

@@ -54,6 +54,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
+pub use tables::KEYLESS;
 pub use ttl::Reaped;
 pub use verify::{Verified, verify};
 pub use work::Worked;

@@ -15,7 +15,7 @@ use crate::ops::{
     BillingMode, CreateTable, EncryptionSpecification, KeyElement, KeyRole, NewIndex, ProjectionKind,
     ProjectionSpecification, RestoreOverrides, TableDescription,
 };
-use crate::tables::{Counts, describe, new_table, put_record};
+use crate::tables::{Counts, new_table, put_record};
 use crate::{Engine, Error, table_rules};
 
 impl Engine {
@@ -31,7 +31,7 @@ impl Engine {
     ) -> Result<TableDescription, Error> {
         let id = self.next_table_id(batch)?;
         let table = Table { restored: Some(restored), ..new_table(id, definition, now)? };
-        let description = describe(&table, &Counts::default());
+        let description = self.described(&table, &Counts::default());
         put_record(batch, &table);
         catalog.insert(table.into());
         catalog.change(batch, source, |source| source.copies.push(id));

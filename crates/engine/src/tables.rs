@@ -24,6 +24,10 @@ use crate::{Engine, Error, item_bytes, record, streams, table_rules, twice};
 
 const LIST_TABLES_MAX: usize = 100;
 
+/// Why a store does not encrypt.
+pub const KEYLESS: &str = "nothing is encrypted: the store has no key; a new one gets it with `larder serve --key-file FILE`, or \
+                           LARDER_KEY_FILE";
+
 impl Engine {
     pub async fn create_table(&self, request: CreateTable, now: UnixTime) -> Result<TableDescription, Error> {
         let definition = table_rules::new_table(&request)?;
@@ -39,7 +43,7 @@ impl Engine {
             table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
             let table = Arc::new(table);
             put_record(batch, &table);
-            let description = describe(&table, &Counts::default());
+            let description = self.described(&table, &Counts::default());
             catalog.insert(table);
             Ok(((), description))
         })?;
@@ -53,7 +57,20 @@ impl Engine {
 
     pub fn describe_table(&self, request: &DescribeTable) -> Result<TableDescription, Error> {
         let table = self.named_table(&request.table)?;
-        Ok(describe(&table, &self.counts(&table)?))
+        Ok(self.described(&table, &self.counts(&table)?))
+    }
+
+    pub(crate) fn described(&self, table: &Table, counts: &Counts) -> TableDescription {
+        TableDescription { definition: self.in_force(&table.definition), ..describe(table, counts) }
+    }
+
+    /// The definition without what the store was told and does not do: only one with a key encrypts.
+    pub(crate) fn in_force(&self, definition: &Arc<TableDefinition>) -> Arc<TableDefinition> {
+        let mut definition = Arc::clone(definition);
+        if definition.encryption.is_some() && !self.store.is_sealed() {
+            Arc::make_mut(&mut definition).encryption = None;
+        }
+        definition
     }
 
     pub fn list_tables(&self, request: &ListTables) -> Result<ListTablesOutput, Error> {
@@ -67,6 +84,10 @@ impl Engine {
 
     pub async fn update_table(&self, request: UpdateTable, now: UnixTime) -> Result<TableDescription, Error> {
         table_rules::check_update(&request)?;
+        let asks = request.encryption.as_ref().is_some_and(|asked| asked.enabled == Some(true));
+        if asks && !self.store.is_sealed() {
+            return Err(Error::validation(KEYLESS));
+        }
         let counts = self.counts_of(&request.table)?;
         let (deleted, ticket, mut description) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table)?.ok_or_else(|| table_not_found(&request.table))?.clone();
@@ -81,7 +102,7 @@ impl Engine {
             let now = self.stamp(now).time;
             let changed = Arc::new(changed_table(&table, change.definition, change.stream_switched, now)?);
             put_record(batch, &changed);
-            let description = describe(&changed, &counts);
+            let description = self.described(&changed, &counts);
             catalog.insert(changed);
             Ok((deleted, description))
         })?;
@@ -118,7 +139,7 @@ impl Engine {
                 ))
                 .into());
             }
-            let description = describe(&table, &counts);
+            let description = self.described(&table, &counts);
             // Its items go afterwards.
             batch.makes_room();
             self.abandon_copy(catalog, batch, &table);
@@ -261,7 +282,7 @@ impl Counts {
     }
 }
 
-pub(crate) fn describe(table: &Table, counts: &Counts) -> TableDescription {
+fn describe(table: &Table, counts: &Counts) -> TableDescription {
     let [item_count, bytes] = counts.of(table, TreeId::ITEMS);
     let building = table.trees.iter().any(|tree| tree.building);
     let history = &table.history;

@@ -436,7 +436,7 @@ fn a_restored_table_takes_over_keys_indexes_and_billing_alone() {
     assert_eq!(made.billing, larder_model::Billing::OnDemand);
     assert_eq!(made.indexes, source.indexes[..1]);
     assert!(made.attribute("city").is_none() && made.attribute("year").is_some());
-    assert!(made.encryption.is_some());
+    assert!(made.encryption.is_none(), "the store has no key, and does not say that it encrypts");
 
     let units = Throughput { read: 7, write: 8 };
     let overrides = RestoreOverrides {

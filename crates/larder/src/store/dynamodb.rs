@@ -124,10 +124,20 @@ impl DynamoDb {
         for (feature, request) in updates {
             self.note_lack(&mut lacks, feature, request.send().await)?;
         }
-        let sse = sdk::SseSpecification::builder().enabled(true).sse_type(ABSENT_VALUE.into()).build();
+        let encrypted = || sdk::SseSpecification::builder().enabled(true);
+        let answer = update().sse_specification(encrypted().build()).send().await;
+        // A Larder without a key says so. Others have nothing against it but that the table is not there.
+        if let Some(refusal) = answer.as_ref().err().and_then(SdkError::as_service_error)
+            && refusal.code() == Some("ValidationException")
+        {
+            lacks.insert(Feature::Encryption, refusal.message().unwrap_or(UNKNOWN).to_owned());
+        }
         let updates = [
             (Feature::TableClass, update().table_class(ABSENT_VALUE.into())),
-            (Feature::Encryption, update().sse_specification(sse)),
+            (
+                Feature::Encryption,
+                update().sse_specification(encrypted().sse_type(ABSENT_VALUE.into()).build()),
+            ),
         ];
         for (feature, request) in updates {
             // Who does not mind the value never looked at it.

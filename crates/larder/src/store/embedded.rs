@@ -15,7 +15,7 @@ use larder_engine::ops::{
     ProjectionKind, ProjectionSpecification, Request, Response, StreamSpecification, TableStatus,
     TagResource, TimeToLive, UpdateContinuousBackups, UpdateTable, UpdateTimeToLive,
 };
-use larder_engine::{Engine, Error as EngineError, Worked};
+use larder_engine::{Engine, Error as EngineError, KEYLESS, Worked};
 use larder_model::{
     ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, KeySchema, KeyType, Projection,
     StreamView, TableDefinition, TableName, Throughput,
@@ -63,8 +63,7 @@ impl Embedded {
     }
 
     fn new(engine: Engine, clock: Clock, place: String, has_key: bool) -> Self {
-        let keyless = "the store has no key: name the file of one in LARDER_KEY_FILE when it is new";
-        let lacks = (!has_key).then(|| (Feature::Encryption, keyless.to_owned())).into_iter().collect();
+        let lacks = (!has_key).then(|| (Feature::Encryption, KEYLESS.to_owned())).into_iter().collect();
         Self { core: Core::new(engine, clock), place, lacks }
     }
 
