@@ -299,14 +299,14 @@ fn l13_provisioned_is_advised_and_budgets_are_reached_when_traffic_grows() {
 }
 
 #[test]
-fn all_systems_are_told_and_those_without_a_workload_named_as_a_failure() {
+fn all_systems_are_told_and_those_without_a_workload_named() {
     let output = run(&root(), &[], "");
     let (told, named) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(1), "not all that was asked for was told");
+    assert_eq!(output.status.code(), Some(0), "{named}");
     assert!(told.contains("lunch: a month") && told.contains("weather: a month"));
     for system in ["keiba", "shops", "tdnet"] {
-        assert!(named.contains(&format!("larder: {system} declares no workload")), "{named}");
+        assert!(named.contains(&format!("larder: left out: {system} declares no workload")), "{named}");
     }
 }
 

@@ -115,9 +115,10 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Reads that were answered without the source.
+    /// Reads that were answered without the source: each is a call that was not needed, where there is a source.
     pub hits: u64,
-    /// Reads that were not. Those who wait for one load are a miss each.
+    /// Reads that were not. Those who wait for one load are a miss each, and so are those who are given what is past its
+    /// time because the source failed or was slow.
     pub misses: u64,
     /// Calls of the source, each try counted.
     pub loads: u64,
@@ -144,10 +145,9 @@ impl Stats {
         }
     }
 
-    /// What the reads that were not loads would have cost.
+    /// What the calls would have cost that hits made unnecessary.
     pub fn dollars_saved(&self) -> f64 {
-        let saved = (self.hits + self.misses).saturating_sub(self.loads);
-        (saved * self.call_microdollars) as f64 / 1e6
+        (self.hits * self.call_microdollars) as f64 / 1e6
     }
 
     /// What the loads cost.

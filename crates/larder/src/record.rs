@@ -34,7 +34,7 @@ pub(crate) use update::{Changes, Planned, Refused};
 /// How often a write that depends on what it read is tried again when that has changed.
 pub(crate) const RACES_MAX: u32 = 32;
 /// Keys asked for at once when a free number is looked for.
-const PROBED_AT_ONCE: i64 = 100;
+const PROBED_AT_ONCE: i64 = larder_schema::cost::SEQUENCE_PROBED_AT_ONCE as i64;
 
 impl<R: Record> Shelf<R> {
     /// Writes a record that is not there yet. A `sequence` that is not given takes the first free number.

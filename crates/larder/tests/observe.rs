@@ -12,7 +12,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use larder::{Store, Value};
+use larder::{Environment, Origin, StaleReason, Store, Value};
+use larder_schema::cost::{self, Load, Prices, Reading, Terms};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::{Value as Json, json};
 
@@ -295,6 +296,63 @@ fn calls_and_dollars_saved_are_counted_for_each_entity() {
     ] {
         assert_eq!(counters.get(name), Some(&count), "{name}: {counters:?}");
     }
+}
+
+#[test]
+fn a_hit_alone_saves_a_call_whoever_counts() {
+    on_one_thread(async {
+        let store = Store::memory().await;
+        let text = pages("cost $0.01 per call\nbreaker 1 for 1h", "grace 1h");
+        let system = systems::open_text(&text, &store).await;
+        let (pages, source) = (shelf(&system, "Page"), Source::default());
+        pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+        pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+        // None of these makes a call unnecessary: a `get` that finds nothing, a call that fails and opens the breaker, and two
+        // reads behind it, one of which is given what is past its time.
+        assert!(pages.get(page_key("2")).await.unwrap().is_none());
+        source.down();
+        store.clock().advance(Duration::from_secs(101));
+        for _ in 0..2 {
+            let given = pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+            assert!(
+                matches!(given.origin(), Origin::Stale(StaleReason::SourceFailed(_))),
+                "{}",
+                given.origin()
+            );
+        }
+        pages.fetch(page_key("2"), source.numbered()).await.unwrap_err();
+        assert_eq!(source.calls(), 2);
+
+        let stats = pages.stats();
+        assert_eq!((stats.hits, stats.misses, stats.loads), (1, 5, 2));
+        assert_eq!(stats.dollars_saved(), 0.01);
+        let told = larder::prometheus([&system]);
+        assert!(told.contains("larder_saved_calls_total{system=\"pages\",entity=\"Page\"} 1\n"), "{told}");
+
+        let month = Duration::from_secs(cost::MONTH_SECONDS);
+        let uptime = "larder_system_uptime_seconds";
+        let told: String =
+            told.lines().filter(|line| !line.starts_with(uptime)).flat_map(|line| [line, "\n"]).collect();
+        let told = format!("{told}{uptime}{{system=\"pages\"}} {}\n", month.as_secs());
+        let (schema, environment) = (system.schema(), Environment::new());
+        let measured = larder::price::measured("pages", month, [("Page", stats)]).to_string();
+        for load in [
+            Load::counted(schema, &Reading::parse(&told).unwrap(), &environment).unwrap(),
+            Load::measured(schema, &measured).unwrap(),
+        ] {
+            let terms = Terms {
+                prices: &Prices::built_in(),
+                region: None,
+                date: None,
+                free_storage: true,
+                environment: &environment,
+                stored: &BTreeMap::new(),
+            };
+            let report = cost::report(schema, &load, &terms).unwrap();
+            assert_eq!((report.sources[0].calls, report.sources[0].calls_avoided), (2, 1), "{}", load.origin);
+            assert_eq!(report.saved().micros(), 10_000);
+        }
+    });
 }
 
 #[test]

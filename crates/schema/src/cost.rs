@@ -5,6 +5,13 @@
 //! write is counted twice: the item leaves one place there and enters another. Where a figure is not known the
 //! higher one is taken, so a report errs towards costing more.
 //!
+//! What the layer does besides is counted too: `flight` writes a lease for each call of the source, `negative` an absence
+//! for each call that brought nothing to write, and a `sequence` looks at a hundred numbers for each record. What may be
+//! given past its time (`stale`, `grace`) is stored that much longer.
+//!
+//! Saved are the calls that a hit made unnecessary, and no others: not a `get` that found nothing, not a read that waited
+//! for another's call, and not one that an open breaker turned away.
+//!
 //! Promises:
 //! - Arithmetic is in integers. A line is rounded once, to a millionth of a dollar, and totals are sums of lines.
 //! - Every amount has its arithmetic beside it ([`Line::how`]), with the figures it was made of.
@@ -24,7 +31,7 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use larder_model::limits::{READ_UNIT_BYTES, WRITE_UNIT_BYTES};
 
-use crate::schema::{Billing, Consistency, Entity, Environment, Index, Projection, Schema, Table, Ttl};
+use crate::schema::{Billing, Consistency, Entity, Environment, Index, Projection, Schema, Table, Ttl, Type};
 use crate::value::Value;
 
 pub use money::{Money, Price, PriceTextError};
@@ -34,6 +41,10 @@ pub use traffic::{Load, MONTH_SECONDS, Traffic, TrafficError};
 
 /// Where a table is when neither it nor anybody says.
 pub const DEFAULT_REGION: &str = "us-east-1";
+/// Numbers that are looked at together when a `sequence` takes the first free one. Each costs a read.
+pub const SEQUENCE_PROBED_AT_ONCE: u32 = 100;
+/// What a lease is written for, in the arithmetic.
+const LEASED: &str = "a lease on the item, for each call of the source";
 /// What DynamoDB bills for each item besides its bytes.
 const ITEM_OVERHEAD_BYTES: u64 = 100;
 /// How much of a provisioned capacity is meant to be used: the target of auto scaling unless said otherwise.
@@ -319,7 +330,7 @@ fn sources(schema: &Schema, load: &Load, notes: &mut Vec<String>) -> Result<Vec<
             traffic.iter().fold(0, |sum: u64, traffic| sum.saturating_add(figure(traffic)))
         };
         let calls = sum(|traffic| traffic.calls);
-        let calls_avoided = sum(|traffic| traffic.calls_avoided);
+        let calls_avoided = sum(|traffic| traffic.hits);
         let cost = |calls: u64| price.map_or(Money::ZERO, |price| price.times(calls.into(), 1));
         found.push(SourceCost {
             name: source.name.clone(),
@@ -423,6 +434,9 @@ impl<'a> Ledger<'a> {
         self.requests = self.requests.saturating_add(reads).saturating_add(writes);
         self.read(entity, reads, item_bytes, from);
         self.write(entity, None, writes, item_bytes, from, 1);
+        if !self.is_counted {
+            self.enter_besides(entity, traffic, item_bytes);
+        }
         let kept = kept(schema, entity, traffic, item_bytes, self.terms.environment);
         self.stored.add(kept.0, kept.1.clone());
         let table = self.table;
@@ -433,7 +447,15 @@ impl<'a> Ledger<'a> {
                 Projection::Keys | Projection::Include(_) => (entry.min(item_bytes), "what is projected"),
             };
             let places = if size::moves(entity, index) { 2 } else { 1 };
-            let units = self.write(entity, Some(index), writes, bytes, from, places);
+            let mut units = self.write(entity, Some(index), writes, bytes, from, places);
+            // A lease changes the item, and with it every index that shows all of it.
+            if entity.policy.flight_millis.is_some()
+                && index.projection == Projection::All
+                && !self.is_counted
+            {
+                let leases = self.write_for("flight", entity, Some(index), traffic.calls, bytes, LEASED);
+                units = units.saturating_add(leases);
+            }
             let (entry_bytes, whole_bytes) = (billed(bytes), billed(item_bytes));
             let part = (u128::from(kept.0) * u128::from(entry_bytes)).div_ceil(whole_bytes.into());
             let part = u64::try_from(part).unwrap_or(u64::MAX);
@@ -449,6 +471,58 @@ impl<'a> Ledger<'a> {
                 ),
             );
         }
+    }
+
+    /// What the layer reads and writes by itself for these requests.
+    fn enter_besides(&mut self, entity: &Entity, traffic: &Traffic, item_bytes: u64) {
+        let policy = &entity.policy;
+        if policy.negative_millis.is_some() {
+            let absences = traffic.calls.saturating_sub(traffic.writes);
+            let from = "a key and its end, for each call that brought nothing";
+            self.write_for("negative", entity, None, absences, 0, from);
+        }
+        if policy.flight_millis.is_some() {
+            self.write_for("flight", entity, None, traffic.calls, item_bytes, LEASED);
+        }
+        if entity.fields.iter().any(|field| field.kind == Type::Sequence) && traffic.writes > 0 {
+            // Those that are taken cost as much as they are large; how many are is not known.
+            let (numbers, each) = (u64::from(SEQUENCE_PROBED_AT_ONCE), read_halves(item_bytes, true));
+            let halves = u128::from(traffic.writes) * u128::from(numbers) * u128::from(each);
+            self.used.read_halves = self.used.read_halves.saturating_add(halves);
+            self.lines.push(Line {
+                kind: Kind::Reads,
+                entity: Some(entity.name.clone()),
+                operation: Some("sequence".to_owned()),
+                index: None,
+                count: Some(traffic.writes),
+                quantity: Quantity::ReadHalves(halves),
+                amount: self.entry.read_million.times(halves, 2 * MILLION),
+                how: format!(
+                    "{} new records × {numbers} numbers looked at × {} (strong) = {} read units",
+                    grouped(traffic.writes.into()),
+                    counted(&halved(each.into()), "read unit"),
+                    halved(halves),
+                ),
+            });
+        }
+    }
+
+    /// Writes that the layer makes for something else than a record.
+    fn write_for(
+        &mut self,
+        what: &str,
+        entity: &Entity,
+        index: Option<&Index>,
+        writes: u64,
+        bytes: u64,
+        from: &str,
+    ) -> u128 {
+        let before = self.lines.len();
+        let units = self.write(entity, index, writes, bytes, from, 1);
+        for line in &mut self.lines[before..] {
+            line.operation = Some(what.to_owned());
+        }
+        units
     }
 
     fn read(&mut self, entity: &Entity, reads: u64, item_bytes: u64, from: &str) {
@@ -783,15 +857,18 @@ fn billed(bytes: u64) -> u64 {
     bytes.saturating_add(ITEM_OVERHEAD_BYTES)
 }
 
+/// How long an item stays: past its time for as long as it may be given stale, or in its grace.
 fn lifetime_millis(schema: &Schema, entity: &Entity, environment: &Environment) -> Option<u128> {
-    match entity.ttl.as_ref()? {
-        Ttl::After { millis } => u128::try_from(*millis).ok(),
+    let fresh = match entity.ttl.as_ref()? {
+        Ttl::After { millis } => u128::try_from(*millis).ok()?,
         Ttl::Param(name) => match schema.param(name)?.value(environment).ok()? {
-            Value::Duration(duration) => u128::try_from(duration.as_millis()).ok(),
-            _ => None,
+            Value::Duration(duration) => u128::try_from(duration.as_millis()).ok()?,
+            _ => return None,
         },
-        Ttl::Value(_) => None,
-    }
+        Ttl::Value(_) => return None,
+    };
+    let past = entity.policy.stale_millis.max(entity.policy.grace_millis).unwrap_or(0);
+    Some(fresh + u128::try_from(past).unwrap_or(0))
 }
 
 /// `1,000,000`.

@@ -7,6 +7,7 @@ mod reading;
 mod show;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -106,6 +107,35 @@ struct WhatIf {
     entity: Option<String>,
 }
 
+/// Why nobody knows what a system costs.
+pub(super) enum Unknown {
+    /// It says nothing of what is asked of it, and neither did the command.
+    NoWorkload(String),
+    Wrong(String),
+}
+
+impl From<String> for Unknown {
+    fn from(why: String) -> Self {
+        Self::Wrong(why)
+    }
+}
+
+impl From<TrafficError> for Unknown {
+    fn from(error: TrafficError) -> Self {
+        match error {
+            TrafficError::NoWorkload(_) => Self::NoWorkload(error.to_string()),
+            TrafficError::Entity { .. } | TrafficError::Measured(_) => Self::Wrong(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NoWorkload(why) | Self::Wrong(why)) = self;
+        f.write_str(why)
+    }
+}
+
 impl WhatIf {
     fn is_empty(&self) -> bool {
         self.requests.is_none()
@@ -136,19 +166,28 @@ impl WhatIf {
 impl Cost {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let asked = self.asked()?;
-        let mut parting = "";
-        let mut failures = Vec::new();
+        let (mut told, mut left_out, mut failures) = (0, Vec::new(), Vec::new());
         for path in &asked.paths {
-            match self.of(path, &asked).and_then(|(_, report)| report) {
-                Ok(report) if self.json => terminal::print(&format!("{}\n", show::json(&report)))?,
+            match self.of(path, &asked).map_err(Unknown::Wrong).and_then(|(_, report)| report) {
                 Ok(report) => {
-                    terminal::print(&format!("{parting}{}", show::text(&report, self.explain)))?;
-                    parting = "\n";
+                    let parting = if told > 0 { "\n" } else { "" };
+                    terminal::print(&match self.json {
+                        true => format!("{}\n", show::json(&report)),
+                        false => format!("{parting}{}", show::text(&report, self.explain)),
+                    })?;
+                    told += 1;
                 }
-                Err(failure) => failures.push(failure),
+                Err(Unknown::NoWorkload(why)) => left_out.push(why),
+                Err(Unknown::Wrong(why)) => failures.push(why),
             }
         }
-        // Whoever asked for all of them is told of those that can be told, and that some cannot.
+        // Whoever asked for all of them is told of those that can be told, and which cannot. When none can, that is a failure.
+        if told == 0 {
+            failures.append(&mut left_out);
+        }
+        for why in left_out {
+            eprintln!("larder: left out: {why}");
+        }
         let last = failures.pop();
         for failure in failures {
             eprintln!("larder: {failure}");
@@ -178,7 +217,7 @@ impl Cost {
     }
 
     /// A system, and what it costs or why nobody knows.
-    pub(super) fn of(&self, path: &Path, asked: &Asked) -> Result<(Schema, Result<Report, String>), String> {
+    pub(super) fn of(&self, path: &Path, asked: &Asked) -> Result<(Schema, Result<Report, Unknown>), String> {
         let broken = || format!("{} has errors: nothing was reckoned", path.display());
         let schema = terminal::sound(project::load(path)?).ok_or_else(broken)?;
         let report = self.report(&schema, &asked.prices, asked.measured.as_ref());
@@ -203,20 +242,17 @@ impl Cost {
         schema: &Schema,
         prices: &Prices,
         measured: Option<&Measured>,
-    ) -> Result<Report, String> {
-        let told = |error: TrafficError| error.to_string();
+    ) -> Result<Report, Unknown> {
         let stored = if self.from_store { self.stored(schema)? } else { BTreeMap::new() };
         let load = match measured {
-            Some(Measured::Document(text)) => Load::measured(schema, text).map_err(told)?,
-            Some(Measured::Reading(reading)) => {
-                Load::counted(schema, reading, &project::environment()).map_err(told)?
-            }
+            Some(Measured::Document(text)) => Load::measured(schema, text)?,
+            Some(Measured::Reading(reading)) => Load::counted(schema, reading, &project::environment())?,
             None => {
                 let mut workload = self.what_if.over(schema.workload.as_ref());
                 if self.from_store {
                     (workload.item_bytes, workload.stored_bytes) = (None, None);
                 }
-                let mut load = Load::of(schema, &workload, self.what_if.entity.as_deref()).map_err(told)?;
+                let mut load = Load::of(schema, &workload, self.what_if.entity.as_deref())?;
                 if !self.what_if.is_empty() {
                     load.origin = "the figures given here".to_owned();
                 }
@@ -231,7 +267,7 @@ impl Cost {
             environment: &project::environment(),
             stored: &stored,
         };
-        cost::report(schema, &load, &terms).map_err(|error| error.to_string())
+        cost::report(schema, &load, &terms).map_err(|error| Unknown::Wrong(error.to_string()))
     }
 
     /// What the tables hold, by the schema's names of them.

@@ -61,7 +61,7 @@ impl Review {
             let (schema, report) = self.cost.of(path, &asked)?;
             let mut findings = match &report {
                 Ok(report) => reckoned(report),
-                Err(why) => vec![Finding::to_do("cost", why.clone())],
+                Err(why) => vec![Finding::to_do("cost", why.to_string())],
             };
             findings.push(self.attributes(&schema)?);
             all_fine &= findings.iter().all(|finding| finding.is_fine);

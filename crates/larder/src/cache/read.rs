@@ -493,7 +493,7 @@ impl Before {
             store_error: self.store_error.clone(),
             ..Answer::new(value, life, Origin::Stale(reason))
         };
-        Some(answer.hit())
+        Some(Landed { answer: Ok(answer), miss: Some(self.miss) })
     }
 }
 

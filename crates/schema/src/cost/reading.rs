@@ -170,7 +170,7 @@ impl Load {
             }
             let millis = reading.millis(SYSTEM_UPTIME, &labels[..1])?;
             let month = |count: u128| u64::try_from(monthly(count, millis)).unwrap_or(u64::MAX);
-            // What is saved is rounded down.
+            // Hits are what is saved, and rounded down.
             let at_least = |count: u128| {
                 let month = count.saturating_mul(u128::from(MONTH_SECONDS) * 1000) / millis;
                 u64::try_from(month).unwrap_or(u64::MAX)
@@ -183,7 +183,6 @@ impl Load {
                     reads: month(hits + misses),
                     writes: month(writes),
                     calls: month(loads),
-                    calls_avoided: at_least((hits + misses).saturating_sub(loads)),
                     item_bytes: None,
                     stored_bytes: None,
                 },

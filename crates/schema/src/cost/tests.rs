@@ -52,7 +52,7 @@ impl Asked<'_> {
 fn amounts(report: &Report) -> Vec<(String, i128)> {
     let lines = report.tables.iter().flat_map(|table| &table.lines);
     let label = |line: &Line| {
-        let of = line.entity.iter().chain(&line.index).map(String::as_str);
+        let of = line.entity.iter().chain(&line.operation).chain(&line.index).map(String::as_str);
         of.chain([line.kind.name()]).collect::<Vec<_>>().join(" ")
     };
     lines.map(|line| (label(line), line.amount.micros())).collect()
@@ -124,8 +124,8 @@ fn w13_measured_traffic_is_taken_for_a_month() {
         ],
         99_000,
     );
-    // Forty waited for the loads of others: (1,000 − 60) × 720 × $0.0001, and 60 × 720 × $0.0001
-    assert_eq!((report.saved().micros(), report.made().micros()), (67_680_000, 4_320_000));
+    // Hits alone save: 900 × 720 × $0.0001; and 60 × 720 × $0.0001
+    assert_eq!((report.saved().micros(), report.made().micros()), (64_800_000, 4_320_000));
 }
 
 #[test]
@@ -208,6 +208,7 @@ fn tdnet_pays_for_three_tables_their_indexes_and_their_recovery() {
         &[
             ("Disclosure reads", 6_250),
             ("Disclosure writes", 12_500),
+            ("Disclosure sequence reads", 125_000), // 10,000 × 100 numbers × $0.125 a million
             ("Disclosure GSI_CompanyCode_DiscloseDate writes", 12_500),
             ("Disclosure GSI_DatePartition writes", 12_500),
             ("storage", 0),
@@ -227,7 +228,7 @@ fn tdnet_pays_for_three_tables_their_indexes_and_their_recovery() {
             ("GSI_Status_RequestedAt storage", 0),
             ("recovery", 2_980),
         ],
-        140_190,
+        265_190,
     );
 }
 
@@ -388,4 +389,57 @@ fn no_figure_is_too_large() {
         workload.stored_bytes = Some(u64::MAX);
     });
     assert!(report.store() > Money::ZERO);
+}
+
+/// A cache of pages with these settings.
+fn pages(settings: &str) -> String {
+    format!(
+        "system pages\nsource web {{ cost $0.001 per call }}\ntable pages {{\n  region \"us-east-1\"\n  key pk\n  ttl ends\n  \
+         entity Page from web {{\n    key \"PAGE#{{id}}\"\n    ttl 10d\n{settings}\n    input id: string nonempty\n    text: string\n  \
+         }}\n}}\nworkload {{\n  requests 1_000_000 per month\n  hit_rate 90%\n  item_size 1KB\n}}\n"
+    )
+}
+
+#[test]
+fn what_is_given_past_its_time_is_stored_that_much_longer() {
+    let stored = |settings: &str| {
+        let report = Asked { charged_storage: true, ..Asked::default() }.declared(&pages(settings), |_| ());
+        let line = report.tables[0].lines.iter().find(|line| line.kind == Kind::Storage).unwrap().clone();
+        let Quantity::Bytes(bytes) = line.quantity else { panic!("storage is in bytes") };
+        bytes
+    };
+    // 100,000 written in 30 days live 10 of them: 33,334 × 1,124 bytes
+    assert_eq!(stored(""), 33_334 * 1_124);
+    assert_eq!(stored("    grace 5d"), 50_000 * 1_124);
+    assert_eq!(stored("    stale 20d\n    grace 5d"), 100_000 * 1_124);
+}
+
+#[test]
+fn leases_absences_and_sequences_are_paid_for() {
+    let report = Asked::default().declared(&pages("    flight 10s\n    negative 1h"), |workload| {
+        workload.writes = month(60_000.0);
+    });
+    check(
+        &report,
+        &[
+            ("Page reads", 62_500),           // 1,000,000 × 0.5 × $0.125 a million
+            ("Page writes", 37_500),          // 60,000 × $0.625 a million
+            ("Page negative writes", 25_000), // 40,000 calls brought nothing
+            ("Page flight writes", 62_500),   // a lease for each of 100,000 calls
+            ("storage", 0),
+        ],
+        187_500,
+    );
+    // An index that shows all of the item shows the lease.
+    let indexed = pages("    flight 10s")
+        .replace("  ttl ends\n", "  ttl ends\n  index by_host  host  project all\n")
+        .replace("    text: string\n", "    text: string\n    host: string nonempty\n");
+    let found = amounts(&Asked::default().declared(&indexed, |_| ()));
+    assert!(found.contains(&("Page flight by_host writes".to_owned(), 62_500)), "{found:?}");
+
+    let text = "system log\ntable log {\n  region \"us-east-1\"\n  key pk\n  entity Line {\n    key \"LINE#{n}\"\n    input n: sequence\n    \
+                text: string\n  }\n}\nworkload { writes 1_000 per month }\n";
+    let found = amounts(&Asked::default().declared(text, |_| ()));
+    // 1,000 × 100 strong reads × $0.125 a million
+    assert!(found.contains(&("Line sequence reads".to_owned(), 12_500)), "{found:?}");
 }

@@ -23,14 +23,13 @@ const MILLION: u128 = 1_000_000;
 pub struct Traffic {
     /// Reads of the cache, or of the records.
     pub requests: u64,
-    /// Those that were answered without the source.
+    /// Those that were answered without the source: where there is one, each is a call that was not needed.
     pub hits: u64,
     /// Reads and writes that the store sees.
     pub reads: u64,
     pub writes: u64,
-    /// Calls of the source that are made, and that would be made without a cache.
+    /// Calls of the source that are made.
     pub calls: u64,
-    pub calls_avoided: u64,
     /// An average item, if it is known.
     pub item_bytes: Option<u64>,
     /// All items together, if it is known.
@@ -98,7 +97,6 @@ impl Load {
                     // What is missed is fetched and kept; records are not written because somebody looked.
                     writes: writes.unwrap_or(if is_fetched { asked - hits } else { 0 }),
                     calls: if is_sourced { asked - hits } else { 0 },
-                    calls_avoided: if is_sourced { hits } else { 0 },
                     item_bytes: workload.item_bytes,
                     stored_bytes: spread(workload.stored_bytes),
                 },
@@ -162,17 +160,20 @@ fn counted(counts: &Map<String, Json>, seconds: u64) -> Result<Traffic, String> 
         let scaled = (u128::from(number) * u128::from(MONTH_SECONDS)).div_ceil(u128::from(seconds));
         u64::try_from(scaled).map_err(|_| "a month of it is more than can be counted".to_owned())
     };
+    // Hits are what is saved, and rounded down.
+    let at_least = |number: u64| {
+        let scaled = u128::from(number) * u128::from(MONTH_SECONDS) / u128::from(seconds);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
     let figure = |name: &str| count(counts, name).map(|figure| figure.unwrap_or(0));
     let (hits, misses, loads) = (figure("hits")?, figure("misses")?, figure("loads")?);
     let asked = hits.checked_add(misses).ok_or("it counts more reads than there are numbers")?;
     Ok(Traffic {
         requests: month(asked)?,
-        hits: month(hits)?,
+        hits: at_least(hits),
         reads: month(count(counts, "reads")?.unwrap_or(asked))?,
         writes: month(figure("writes")?)?,
         calls: month(loads)?,
-        // Those who wait for one load are a miss each, and a call less.
-        calls_avoided: month(asked.saturating_sub(loads))?,
         item_bytes: count(counts, "item_bytes")?,
         stored_bytes: count(counts, "stored_bytes")?,
     })

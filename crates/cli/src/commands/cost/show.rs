@@ -62,7 +62,7 @@ pub(super) fn text(report: &Report, explain: bool) -> String {
 
 fn row(line: &Line) -> Vec<String> {
     vec![
-        line.entity.as_ref().or(line.operation.as_ref()).cloned().unwrap_or_default(),
+        of(line).unwrap_or_default(),
         line.index.clone().unwrap_or_default(),
         line.kind.name().to_owned(),
         line.count.map(|count| grouped(count.into())).unwrap_or_default(),
@@ -71,11 +71,20 @@ fn row(line: &Line) -> Vec<String> {
     ]
 }
 
+/// `Menu`, `Menu flight` or `PutItem`.
+fn of(line: &Line) -> Option<String> {
+    match (&line.entity, &line.operation) {
+        (Some(entity), Some(operation)) => Some(format!("{entity} {operation}")),
+        (one, other) => one.as_ref().or(other.as_ref()).cloned(),
+    }
+}
+
 /// `Menu in RestaurantIndex, writes`.
 fn label(line: &Line) -> String {
-    let of = match (line.entity.as_ref().or(line.operation.as_ref()), &line.index) {
-        (Some(entity), Some(index)) => format!("{entity} in {index}, "),
-        (Some(name), None) | (None, Some(name)) => format!("{name}, "),
+    let of = match (of(line), &line.index) {
+        (Some(of), Some(index)) => format!("{of} in {index}, "),
+        (Some(of), None) => format!("{of}, "),
+        (None, Some(index)) => format!("{index}, "),
         (None, None) => String::new(),
     };
     format!("{of}{}", line.kind.name())

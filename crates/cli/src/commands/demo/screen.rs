@@ -51,7 +51,7 @@ impl SystemView {
     }
 
     fn avoided(&self) -> u64 {
-        self.counts.reads().saturating_sub(self.counts.called)
+        self.stats.hits
     }
 
     fn state(&self, lifecycle: &'static str, state: &'static str) -> u64 {

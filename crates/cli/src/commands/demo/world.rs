@@ -150,7 +150,7 @@ impl Counts {
             From::L1 => &mut self.l1,
             From::Store => &mut self.store,
             From::Source => &mut self.source,
-            // Past its time, for whatever reason.
+            // Past its time, and being fetched anew: none of the demo's schemas gives it in place of a failure.
             _ => &mut self.stale,
         }
     }
