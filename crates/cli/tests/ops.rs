@@ -121,13 +121,18 @@ fn doctor_says_where_the_store_is_named() {
 }
 
 #[test]
-fn doctor_names_the_process_that_has_a_directory() {
+fn doctor_names_the_server_that_has_a_directory_and_finds_no_fault_in_it() {
     let place = Place::new();
     place.ok(&["apply", "--yes"]);
     let server = Larder::on(&place.path().join("larder-data"), &[]);
-    let checks = place.doctor(1);
+    let checks = place.doctor(0);
     let owner = checks.iter().find(|check| check["check"] == "owner").unwrap();
-    assert_eq!(owner["seen"], format!("process {} (larder) has it open", server.child.id()));
+    let seen = format!(
+        "process {} (larder), which serves it at {}, and is asked there",
+        server.child.id(),
+        server.url
+    );
+    assert_eq!((&owner["state"], &owner["seen"]), (&json!("ok"), &json!(seen)));
     let reach = checks.iter().find(|check| check["check"] == "reach").unwrap();
     assert_eq!(reach["state"], "ok", "it is reached through the server");
 }

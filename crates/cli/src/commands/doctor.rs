@@ -16,6 +16,7 @@ use larder::provision::{self, Desired, Mark, Step, TablePlan, Verdict};
 use larder::store::{Feature, Lacks, STORE_VARIABLE, TableChange};
 use larder::{Address, Environment, Store, price};
 use larder_schema::{Diagnostic, TableSetup};
+use larder_storage::Holder;
 use serde_json::json;
 
 use super::plan;
@@ -262,14 +263,16 @@ fn directory(report: &mut Report, path: &Path) -> Result<(), String> {
             report.say(State::Warn, "directory", &format!("{written}, free space unknown: {error}"), None)?;
         }
     }
+    let server = Holder::of(path).filter(|holder| holder.address.is_some());
+    if let Some(server) = &server {
+        report.say(State::Ok, "owner", &format!("{server}, and is asked there"), None)?;
+    }
     for (process, name) in holders(path) {
+        if server.as_ref().is_some_and(|server| server.process == process) {
+            continue;
+        }
         let seen = format!("process {process} ({name}) has it open");
-        report.say(
-            State::Fail,
-            "owner",
-            &seen,
-            Some("stop it, or ask it: --store dynamodb:http://127.0.0.1:8000"),
-        )?;
+        report.say(State::Fail, "owner", &seen, Some("wait for its end, or stop it"))?;
     }
     Ok(())
 }
