@@ -426,6 +426,31 @@ fn a_server_that_is_down_is_told_once_with_the_next_step() {
 }
 
 #[test]
+fn stats_says_what_it_takes_before_it_reads_what_is_paid_for() {
+    let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0"]);
+    let place = Place::new().on(&server.url);
+    place.ok(&["apply", "schemas/keiba.larder", "--yes"]);
+    place.ok(&["put", "keiba.Race", "race_id=202405021211", r#"data={"horses": []}"#]);
+    // No endpoint is named, so this is AWS to the command; the SDK's own setting leads it here.
+    let stats = |more: &[&str]| {
+        let arguments = [&["stats", "keiba", "--exact", "--json", "--store", "dynamodb:"], more].concat();
+        let mut command = place.command(&arguments);
+        command.env("AWS_ENDPOINT_URL", &server.url).env("AWS_REGION", "us-east-1");
+        command.env("AWS_ACCESS_KEY_ID", "any").env("AWS_SECRET_ACCESS_KEY", "any");
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        assert!(told.contains("reading these tables whole takes about 0.5 read units"), "{told}");
+        (lines(&output.stdout), told)
+    };
+    let (counted, told) = stats(&[]);
+    assert!(counted.is_empty() && told.contains("Nothing was read; --yes reads them."), "{told}");
+    let (counted, told) = stats(&["--yes"]);
+    assert_eq!(counted[0]["entities"]["Race"]["items"], 1, "{counted:#?}");
+    assert!(!told.contains("Nothing was read"), "{told}");
+}
+
+#[test]
 fn stats_counts_at_an_endpoint_of_ones_own_without_asking() {
     let place = Place::new();
     let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0"]);
