@@ -149,7 +149,8 @@ async fn lunch_keeps_menus_with_their_faults() {
         "week  4  3 lunches",
         "week  3  3 lunches",
         "kajen, newest first",
-        "price",
+        "2 lunches: Stekt strömming, Kockens val",
+        r#"lunches[1].price: must be of type decimal, and it is "fråga oss""#,
     ];
     check(LUNCH, &[], &expected).await;
 }

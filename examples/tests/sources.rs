@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use larder::Loose;
 use larder::jiff::Timestamp;
 use larder::jiff::civil::date;
 use larder::serde_json::json;
-use larder_examples::lunch::Weekday;
+use larder_examples::lunch::{Lunch, Weekday};
 use larder_examples::origin::{Manners, Origin};
 use larder_examples::source::lunch::Restaurants;
 use larder_examples::source::netkeiba::Netkeiba;
@@ -151,15 +152,18 @@ async fn a_shop_has_a_sitemap_and_pages_that_say_what_they_offer() {
 }
 
 #[tokio::test]
-async fn a_restaurant_has_a_menu_and_a_price_that_is_none_is_zero() {
+async fn a_restaurant_has_a_menu_and_a_price_that_is_none_is_kept_as_it_came() {
     let origin = origin().await;
     let source = Restaurants::new(&origin.url()).unwrap();
     let lunches = source.menu("niagara", 3).await.unwrap().unwrap();
+    let lunches: Vec<&Lunch> = lunches.iter().filter_map(Loose::get).collect();
     let prices: Vec<String> = lunches.iter().map(|lunch| lunch.price.to_string()).collect();
     assert_eq!(prices, ["125", "115", "119.5"]);
     assert_eq!((lunches[2].weekday, lunches[2].week, &*lunches[2].place), (Weekday::Torsdag, 3, "niagara"));
     let lunches = source.menu("kajen", 3).await.unwrap().unwrap();
-    assert_eq!((&*lunches[1].name, lunches[1].price.to_string()), ("Kockens val", "0".to_owned()));
+    assert_eq!(lunches[0].get().unwrap().name, "Stekt strömming");
+    let odd = lunches[1].odd().unwrap();
+    assert_eq!((&odd["name"], &odd["price"]), (&json!("Kockens val"), &json!("fråga oss")));
     assert!(source.menu("closed", 3).await.unwrap().is_none());
 }
 

@@ -12,9 +12,9 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
-use larder::Look;
+use larder::{Look, Loose};
 use larder_examples::Options;
-use larder_examples::lunch::LunchSystem;
+use larder_examples::lunch::{Lunch, LunchSystem};
 use larder_examples::source::lunch::{Restaurants, new_menu};
 
 /// Keeps the lunch menus of some weeks.
@@ -56,8 +56,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     for restaurant in &restaurants {
         println!("\n{restaurant}, newest first");
         for menu in lunch.menus().history(restaurant).newest_first().limit(10).all().await? {
-            let names: Vec<&str> =
-                menu.lunches.iter().map(|lunch| lunch.get().map_or("?", |lunch| &*lunch.name)).collect();
+            let names: Vec<String> = menu.lunches.iter().map(name).collect();
             println!("  week {:>2}  {} lunches: {}", menu.week, menu.lunch_count, names.join(", "));
             for issue in menu.validation_errors.iter().flatten() {
                 println!("           {}: {}", issue.field, issue.message);
@@ -65,6 +64,12 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// What a dish is called, whatever else is wrong with it.
+fn name(dish: &Loose<Lunch>) -> String {
+    let odd = dish.odd().unwrap_or_default();
+    dish.get().map_or_else(|| odd["name"].as_str().unwrap_or("?").to_owned(), |dish| dish.name.clone())
 }
 
 /// What is kept of a week, or what the restaurant says, which is then kept.

@@ -1,8 +1,9 @@
 //! A restaurant's page with the menu of a week. HTML, written by cooks.
 //!
-//! What cannot be understood is left empty: a price that is no number is zero. The schema says what a good menu
-//! is, and keeps what is wrong with this one beside it.
+//! A dish whose price is no number is kept as it came. The schema says what a good menu is, and keeps what is wrong with
+//! this one beside it.
 
+use larder::serde_json::json;
 use larder::{Loose, Number, Rest};
 use scraper::{ElementRef, Html};
 
@@ -28,15 +29,16 @@ impl Restaurants {
     }
 
     /// The menu of a week; `None` when the restaurant has no such page.
-    pub async fn menu(&self, restaurant: &str, week: i64) -> Result<Option<Vec<Lunch>>, Error> {
+    pub async fn menu(&self, restaurant: &str, week: i64) -> Result<Option<Vec<Loose<Lunch>>>, Error> {
         let path = format!("/{restaurant}/lunch?week={week}");
         self.0.read(&path, "UTF-8", |html| menu(html, restaurant, week)).await
     }
 }
 
 /// The menu of a week as it is kept: how complete it is goes by the share of dishes that are described.
-pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Lunch>) -> NewMenu {
-    let described = lunches.iter().filter(|lunch| !lunch.description.is_empty()).count();
+pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Loose<Lunch>>) -> NewMenu {
+    let described =
+        lunches.iter().filter_map(Loose::get).filter(|lunch| !lunch.description.is_empty()).count();
     let completeness = described as f64 / lunches.len().max(1) as f64;
     let metadata =
         Metadata { version: "1.0".to_owned(), source: format!("{restaurant}-page"), rest: Rest::new() };
@@ -44,7 +46,7 @@ pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Lunch>) -> 
         restaurant: restaurant.to_owned(),
         year,
         week,
-        lunches: Loose::each(lunches),
+        lunches,
         metadata: Some(metadata.into()),
         validation_errors: None,
         data_quality: Some(Quality { completeness, accuracy: 1.0 }.into()),
@@ -53,7 +55,7 @@ pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Lunch>) -> 
 }
 
 /// Reads the menu of a week.
-pub fn menu(html: &str, place: &str, week: i64) -> Result<Vec<Lunch>, String> {
+pub fn menu(html: &str, place: &str, week: i64) -> Result<Vec<Loose<Lunch>>, String> {
     let page = Html::parse_document(html);
     let days = each(&page, "section.day", |day| {
         let name = text_in(day, "h2").ok_or_else(missing("h2"))?;
@@ -61,17 +63,19 @@ pub fn menu(html: &str, place: &str, week: i64) -> Result<Vec<Lunch>, String> {
             name.to_lowercase().parse().map_err(|_| format!("`{name}` is not a weekday"))?;
         day.select(&css(".dish")).map(|dish| lunch(dish, weekday, place, week)).collect()
     })?;
-    Ok(days.into_iter().flat_map(|dishes: Vec<Lunch>| dishes).collect())
+    Ok(days.into_iter().flat_map(|dishes: Vec<Loose<Lunch>>| dishes).collect())
 }
 
-fn lunch(dish: ElementRef<'_>, weekday: Weekday, place: &str, week: i64) -> Result<Lunch, String> {
-    Ok(Lunch {
-        name: text_in(dish, "h3").ok_or_else(missing("h3"))?,
-        description: text_in(dish, ".description").unwrap_or_default(),
-        price: text_in(dish, ".price").and_then(|text| price(&text)).unwrap_or_else(|| Number::from(0)),
-        weekday,
-        week,
-        place: place.to_owned(),
+fn lunch(dish: ElementRef<'_>, weekday: Weekday, place: &str, week: i64) -> Result<Loose<Lunch>, String> {
+    let name = text_in(dish, "h3").ok_or_else(missing("h3"))?;
+    let description = text_in(dish, ".description").unwrap_or_default();
+    let said = text_in(dish, ".price").unwrap_or_default();
+    Ok(match price(&said) {
+        Some(price) => Lunch { name, description, price, weekday, week, place: place.to_owned() }.into(),
+        None => Loose::came(json!({
+            "name": name, "description": description, "price": said,
+            "weekday": weekday.to_string(), "week": week, "place": place,
+        })),
     })
 }
 

@@ -2,7 +2,7 @@
 //! queries.
 
 use clap::Args;
-use larder::{Error, Look, Number, Origin, Store};
+use larder::{Error, Look, Loose, Number, Origin, Store};
 use larder_examples::lunch::{self, Lunch as Dish, LunchSystem, NewMenu, Weekday};
 use larder_examples::source::lunch::new_menu;
 use serde_json::json;
@@ -193,5 +193,5 @@ pub(super) fn menu(restaurant: &str, year: i64, week: i64) -> NewMenu {
         week,
         place: restaurant.to_owned(),
     });
-    new_menu(restaurant, year, week, dishes.collect())
+    new_menu(restaurant, year, week, Loose::each(dishes))
 }

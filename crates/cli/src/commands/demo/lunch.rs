@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use larder::{Environment, Look, Store};
+use larder::{Environment, Look, Loose, Store};
 use larder_examples::lunch::LunchSystem;
 use larder_examples::origin::{Manners, Origin};
 use larder_examples::source::lunch::{Restaurants, new_menu};
@@ -111,7 +111,7 @@ impl Guests {
     /// Reads a menu and keeps it; false when the restaurant has none. A cook who slips writes a price that cannot be.
     async fn keep(&self, (restaurant, year, week): (&str, i64, i64), slip: bool) -> Result<bool, Fault> {
         let Some(mut lunches) = self.source.menu(restaurant, week).await? else { return Ok(false) };
-        if let Some(lunch) = lunches.first_mut().filter(|_| slip) {
+        if let Some(Loose::Fits(lunch)) = lunches.first_mut().filter(|_| slip) {
             lunch.price = (-1_i64).into();
         }
         self.lunch.menus().put(new_menu(restaurant, year, week, lunches)).await?;
