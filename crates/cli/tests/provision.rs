@@ -111,7 +111,7 @@ fn the_five_systems_apply_and_a_second_apply_changes_nothing() {
 }
 
 #[test]
-fn what_a_store_cannot_do_is_named_and_is_no_drift() {
+fn l20_what_a_store_cannot_do_is_named_and_is_no_drift() {
     on_every_store(async |store| {
         let planned = plan(&[system(&schema_file("tdnet"))], &store).await.unwrap();
         let named: Vec<&str> = planned.lines(Mark::NotPossible).map(|(_, line)| line.what.as_str()).collect();

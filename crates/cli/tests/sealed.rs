@@ -98,7 +98,7 @@ fn another_key_takes_over() {
 }
 
 #[test]
-fn l8_t10_a_server_says_that_it_encrypts_only_when_it_does() {
+fn l8_l20_t10_a_server_says_that_it_encrypts_only_when_it_does() {
     let dir = sealed();
     ok(&larder(dir.path(), None, &["init", "tdnet"]));
     let key = dir.path().join("one");
