@@ -132,6 +132,8 @@ fn each_kind_of_word_has_its_colour() {
         "key pk // one",
         &[("key", "keyword.control.setting"), ("// one", "comment.line.double-slash")],
     );
+    check(&grammar, "tags: set<int>", &[("set", "support.type"), ("int", "support.type")]);
+    check(&grammar, "x: map<string, date>", &[("map", "support.type"), ("date", "support.type")]);
     check(
         &grammar,
         "  entity Race from netkeiba {",

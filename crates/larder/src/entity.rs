@@ -13,7 +13,7 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Number, Path, TableName, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{CheckMode, KeySource, Role, Ttl};
-use larder_schema::{Entity, Expr, Fault, Fields, Scope, Table, Type, Value, Violation};
+use larder_schema::{Entity, Expr, Fault, Fields, Scope, Table, Value, Violation};
 
 use crate::cache::{ABSENT, EntityCache, FRESH_UNTIL, Shared, freshness};
 use crate::observe::Observer;
@@ -167,12 +167,13 @@ impl Core {
         let fatal = |violation: &Violation| {
             let Some(field) = entity.field(violation.field()) else { return true };
             let is_kept = self.schema.keeps_faults(self.table(), entity, field);
-            let is_list = matches!(field.kind, Type::List(_));
             in_key.contains(&field.name)
                 || match violation.fault {
                     Fault::Check => false,
                     Fault::Missing => !is_kept || violation.is_of_whole(),
-                    Fault::Type | Fault::Unknown => !is_kept || (is_list && violation.is_of_whole()),
+                    Fault::Type | Fault::Unknown => {
+                        !is_kept || (field.kind.holds_loosely() && violation.is_of_whole())
+                    }
                 }
         };
         if violations.iter().any(fatal) {
@@ -341,6 +342,7 @@ impl Core {
     /// what that program alone knew cannot be read by anyone.
     pub(crate) fn complete(&self, fields: &mut Fields, item: &Item) -> Result<(), Error> {
         let entity = self.entity();
+        entity.add_empty_sets(fields);
         let is_needed = |field: &larder_schema::Field| {
             field.is_stored() && field.checks.default.is_none() && !entity.may_be_missing(field)
         };

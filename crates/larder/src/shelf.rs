@@ -4,7 +4,7 @@
 //! them. [`Entry`] implements them too, by field names: it is for programs that learn of the schema as they
 //! run, such as the command line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -568,11 +568,43 @@ impl<T: FieldType> FieldType for Vec<T> {
     }
 }
 
+impl<T: FieldType + Ord> FieldType for BTreeSet<T> {
+    const NAME: &'static str = "set";
+
+    fn to_value(self) -> Value {
+        Value::List(self.into_iter().map(T::to_value).collect())
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::List(values) => values.into_iter().map(T::from_value).collect(),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FieldType> FieldType for BTreeMap<String, T> {
+    const NAME: &'static str = "map";
+
+    fn to_value(self) -> Value {
+        Value::Map(self.into_iter().map(|(name, value)| (name, value.to_value())).collect())
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Map(map) => {
+                map.into_iter().map(|(name, value)| Some((name, T::from_value(value)?))).collect()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// `json` fields are [`serde_json::Value`]s. A number that is neither a 64-bit integer nor a double becomes the
 /// nearest double.
 /// A value of a record that is kept with its faults (`checks record`): of its type, or as it came.
 ///
-/// Each field of such a record that nothing else rests on is loose, and so is each member of its lists.
+/// Each field of such a record that nothing else rests on is loose, and so is each member of its lists and maps.
 ///
 /// ```
 /// use larder::Loose;

@@ -372,7 +372,8 @@ mod in_lunch {
 
 mod in_all {
     use super::all::{
-        Colour, Colours, Every, Inner, NewJob, NewOption, NewResult, Part, Result, Shade, WorkState,
+        Colour, ColourOf, Colours, Every, Inner, NewJob, NewOption, NewResult, Part, Result, Shade, Shades,
+        WorkState,
     };
     use super::*;
 
@@ -434,6 +435,15 @@ mod in_all {
             colours: vec![Colours::_2nd, Colours::Blue],
             part: part(Some("1234")),
             parts: vec![part(None)],
+            words: Some(["b".to_owned(), "a".to_owned()].into()),
+            numbers: Some([number("2.50"), number("-1")].into()),
+            blobs: Some([vec![0, 255]].into()),
+            days: [date(2026, 1, 15), date(2025, 12, 31)].into(),
+            shades: Some([Shades::Dark].into()),
+            ratios: [("height".to_owned(), 0.1)].into(),
+            by_name: Some([("wheel".to_owned(), part(Some("4321")))].into()),
+            colour_of: Some([("sky".to_owned(), ColourOf::Blue)].into()),
+            groups: Some([("odd".to_owned(), [1, 3].into())].into()),
             r#type: Some("Kind".to_owned()),
             self_: Some("me".to_owned()),
             kept: None,
@@ -464,6 +474,11 @@ mod in_all {
         assert_eq!((read.lasts, read.texts), (new.lasts, new.texts));
         assert_eq!((read.colour, read.colours), (new.colour, new.colours));
         assert_eq!((read.part, read.parts), (new.part, new.parts));
+        assert_eq!((Some(read.words), Some(read.numbers)), (new.words, new.numbers));
+        assert_eq!((Some(read.blobs), read.days), (new.blobs, new.days));
+        assert_eq!((Some(read.shades), read.ratios), (new.shades, new.ratios));
+        assert_eq!((read.by_name, Some(read.colour_of)), (new.by_name, new.colour_of));
+        assert_eq!(Some(read.groups), new.groups);
         assert_eq!((read.r#type, read.self_), (new.r#type, new.self_));
         assert_eq!((read.double, read.shout.as_deref()), (Some(-14), Some("kind")));
     }
@@ -481,7 +496,7 @@ mod in_all {
     #[tokio::test]
     async fn secrets_are_not_shown_wherever_they_are() {
         let shown = format!("{:?}", thing());
-        assert!(!shown.contains("1234\"") && !shown.contains("abc"), "{shown}");
+        assert!(!shown.contains("1234\"") && !shown.contains("4321") && !shown.contains("abc"), "{shown}");
     }
 
     #[tokio::test]

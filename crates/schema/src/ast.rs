@@ -143,6 +143,10 @@ pub enum TypeKind {
     /// A name and, for some, a word that makes it precise: `instant ms`, `uuid v4`.
     Named(Name, Option<Name>),
     List(Box<TypeRef>),
+    /// `set<string>`
+    Set(Box<TypeRef>),
+    /// `map<string, int>`: what its values are.
+    Map(Box<TypeRef>),
     /// `"a" | "b"`
     Choice(Vec<Template>),
 }

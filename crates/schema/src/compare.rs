@@ -439,9 +439,12 @@ fn widened(old: &Type, new: &Type) -> Option<&'static str> {
             Some("all old choices are still there")
         }
         (_, Type::Json) => Some("anything is one"),
-        (Type::List(old), Type::List(new)) if widened(&old.kind, &new.kind).is_some() => {
+        (Type::List(old), Type::List(new)) | (Type::Map(old), Type::Map(new))
+            if widened(&old.kind, &new.kind).is_some() =>
+        {
             Some("every member is one")
         }
+        (Type::Set(old), Type::Set(new)) if widened(old, new).is_some() => Some("every member is one"),
         _ => None,
     }
 }

@@ -158,6 +158,7 @@ impl Function {
             Self::Len => match value {
                 Value::Text(text) => Some(Value::from(i64::try_from(text.chars().count()).ok()?)),
                 Value::List(list) => Some(Value::from(i64::try_from(list.len()).ok()?)),
+                Value::Map(map) => Some(Value::from(i64::try_from(map.len()).ok()?)),
                 Value::Raw(AttributeValue::L(list)) => Some(Value::from(i64::try_from(list.len()).ok()?)),
                 Value::Bytes(bytes) => Some(Value::from(i64::try_from(bytes.len()).ok()?)),
                 _ => None,

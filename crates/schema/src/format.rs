@@ -383,6 +383,9 @@ fn spaced(code: &[&Token], words: &[&str], at: usize) -> bool {
     };
     let number = |at: usize| code[at].kind == TokenKind::Number;
     match (mark(at - 1), mark(at)) {
+        (_, "<") if opens_type(code, words, at) => false,
+        ("<", _) if opens_type(code, words, at - 1) => false,
+        (_, ">") if closes_type(code, words, at) => false,
         (_, "," | ":" | ")" | "]" | "?" | ".") | ("(" | "[" | ".", _) => false,
         (_, "(") => code[at - 1].kind != TokenKind::Word,
         (_, ".." | "..=") => !number(at - 1),
@@ -397,6 +400,27 @@ fn spaced(code: &[&Token], words: &[&str], at: usize) -> bool {
         }
         _ => true,
     }
+}
+
+/// Whether a `<` is that of `set<…>` or `map<…>`, where a type may stand: at the beginning of a cell, or in a type.
+fn opens_type(code: &[&Token], words: &[&str], at: usize) -> bool {
+    let before = at.checked_sub(2).map(|at| code[at].kind);
+    code[at].kind == TokenKind::Mark("<")
+        && matches!(words[at - 1], "set" | "map")
+        && matches!(before, None | Some(TokenKind::Mark(":" | "[" | "<" | ",")))
+}
+
+fn closes_type(code: &[&Token], words: &[&str], at: usize) -> bool {
+    let mut depth = 0_usize;
+    for at in (1..at).rev() {
+        match code[at].kind {
+            TokenKind::Mark(">") => depth += 1,
+            TokenKind::Mark("<") if depth == 0 => return opens_type(code, words, at),
+            TokenKind::Mark("<") => depth -= 1,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// A word that stands for a value: a minus after it subtracts.

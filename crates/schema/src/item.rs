@@ -47,11 +47,12 @@ impl Schema {
         let mut fields = self.read_key(table, entity, item)?;
         for field in entity.fields.iter().filter(|field| field.is_stored()) {
             let Some(stored) = item.get(&field.attribute) else { continue };
-            let is_list = matches!(field.kind, Type::List(_));
-            let value = match stored {
+            let value = match (&field.kind, stored) {
                 _ if !self.keeps_faults(table, entity, field) => self.decode(&field.kind, stored),
-                AttributeValue::L(_) => Some(self.decode_loosely(&field.kind, stored)),
-                _ => (!is_list).then(|| self.decode_loosely(&field.kind, stored)),
+                (Type::List(_), AttributeValue::L(_)) | (Type::Map(_), AttributeValue::M(_)) => {
+                    Some(self.decode_loosely(&field.kind, stored))
+                }
+                (kind, _) => (!kind.holds_loosely()).then(|| self.decode_loosely(kind, stored)),
             };
             let value = value.ok_or_else(|| ItemError::Value {
                 attribute: field.attribute.clone(),
@@ -70,7 +71,8 @@ impl Schema {
         let mut item = Item::new();
         let wrong = |field: &str, wanted: String| RecordError::Value { field: field.to_owned(), wanted };
         for field in entity.fields.iter().filter(|field| field.is_stored()) {
-            if let Some(value) = fields.get(&field.name) {
+            let value = fields.get(&field.name).filter(|value| !value.is_left_out(&field.kind));
+            if let Some(value) = value {
                 let stored = self.encode(&field.kind, value);
                 let stored = stored.ok_or_else(|| wrong(&field.name, field.kind.to_string()))?;
                 item.insert(field.attribute.clone(), stored);
@@ -148,6 +150,18 @@ impl Schema {
             let input = entity.field(&name).is_some_and(|field| field.role == Role::Input);
             if input {
                 fields.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+impl Entity {
+    /// A set that is not stored has no members.
+    pub fn add_empty_sets(&self, fields: &mut Fields) {
+        let is_set = |field: &&Field| field.is_stored() && matches!(field.kind, Type::Set(_));
+        for field in self.fields.iter().filter(is_set) {
+            if let (false, Some(empty)) = (fields.contains_key(&field.name), &field.checks.default) {
+                fields.insert(field.name.clone(), empty.clone());
             }
         }
     }

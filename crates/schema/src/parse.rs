@@ -551,6 +551,18 @@ impl Parser<'_> {
                 }
                 TypeKind::Choice(choices)
             }
+            _ if matches!(self.current_text(), "set" | "map") && self.mark_follows("<") => {
+                let is_map = self.current_text() == "map";
+                self.step();
+                self.step();
+                let kind = if is_map {
+                    TypeKind::Map(self.map_value()?)
+                } else {
+                    TypeKind::Set(Box::new(self.type_ref()?))
+                };
+                self.mark(">", "`>`")?;
+                kind
+            }
             _ => {
                 let name = self.name("a type")?;
                 let precise = match (name.text.as_str(), self.current_text()) {
@@ -565,6 +577,30 @@ impl Parser<'_> {
         let optional = self.take_mark("?") || read.optional;
         self.depth -= 1;
         Some(TypeRef { optional, span: start.to(self.before()), ..read })
+    }
+
+    /// `string, int` of `map<string, int>`
+    fn map_value(&mut self) -> Option<Box<TypeRef>> {
+        let first = self.type_ref()?;
+        let written = self.text[first.span.range()].to_owned();
+        if !self.take_mark(",") {
+            self.report(
+                Diagnostic::new("L0003", first.span, "a map goes from one type to another")
+                    .help(format!("write `map<string, {written}>`")),
+            );
+            return Some(Box::new(first));
+        }
+        let value = Box::new(self.type_ref()?);
+        let is_string = matches!(&first.kind, TypeKind::Named(name, _) if name.text == "string");
+        if !is_string || first.optional {
+            let values = self.text[value.span.range()].to_owned();
+            self.report(
+                Diagnostic::new("L0003", first.span, format!("the names in a map are no `{written}`"))
+                    .note("DynamoDB's maps go from texts to values")
+                    .help(format!("write `map<string, {values}>`")),
+            );
+        }
+        Some(value)
     }
 
     /// What other languages write behind a type: `string[]`, `list<string>`, `enum("a", "b")`, `string | null`.
@@ -589,15 +625,33 @@ impl Parser<'_> {
                         inner = self.type_ref()?;
                     }
                     self.mark(">", "`>`")?;
+                    let last = self.text[inner.span.range()].to_owned();
                     let lower = name.to_lowercase();
-                    if matches!(lower.as_str(), "option" | "optional" | "maybe" | "nullable") {
-                        read = TypeRef { optional: true, ..inner };
-                        format!("write `{within}?` for what may be missing")
-                    } else {
-                        read =
-                            TypeRef { kind: TypeKind::List(Box::new(inner)), optional: false, span: start };
-                        format!("write `[{within}]` for a list")
+                    let (kind, help) = match lower.as_str() {
+                        "option" | "optional" | "maybe" | "nullable" => {
+                            let help = format!("write `{within}?` for what may be missing");
+                            read = TypeRef { optional: true, ..inner };
+                            (None, help)
+                        }
+                        _ if lower.ends_with("set") => {
+                            (Some(TypeKind::Set(Box::new(inner))), format!("write `set<{within}>` for a set"))
+                        }
+                        "dict" | "dictionary" | "record" | "object" => (
+                            Some(TypeKind::Map(Box::new(inner))),
+                            format!("write `map<string, {last}>` for a map"),
+                        ),
+                        _ if lower.ends_with("map") => (
+                            Some(TypeKind::Map(Box::new(inner))),
+                            format!("write `map<string, {last}>` for a map"),
+                        ),
+                        _ => {
+                            (Some(TypeKind::List(Box::new(inner))), format!("write `[{within}]` for a list"))
+                        }
+                    };
+                    if let Some(kind) = kind {
+                        read = TypeRef { kind, optional: false, span: start };
                     }
+                    help
                 }
                 TokenKind::Mark("(") => {
                     let choices = self.choices_in_brackets()?;
@@ -1109,6 +1163,10 @@ impl Parser<'_> {
 impl Parser<'_> {
     fn peek(&self) -> TokenKind {
         self.tokens.get(self.at).map_or(TokenKind::End, |token| token.kind)
+    }
+
+    fn mark_follows(&self, mark: &'static str) -> bool {
+        self.tokens.get(self.at + 1).is_some_and(|token| token.kind == TokenKind::Mark(mark))
     }
 
     fn step(&mut self) {

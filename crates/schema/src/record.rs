@@ -3,6 +3,7 @@
 //! Maps carry stored names, so that an expression, a check and an item speak of one thing. What an open type
 //! does not know is kept as it is.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use larder_model::{AttributeValue, Item, Number};
@@ -99,6 +100,16 @@ impl Place {
         }
     }
 
+    /// Under a name in a map.
+    fn under(&self, name: &str) -> Self {
+        let name = if self.is_hidden { "a secret".to_owned() } else { shown(&Value::from(name)) };
+        Self {
+            path: format!("{}[{name}]", self.path),
+            attribute: format!("{}[{name}]", self.attribute),
+            is_hidden: self.is_hidden,
+        }
+    }
+
     fn violation(&self, fault: Fault, rule: String, value: String) -> Violation {
         Violation { path: self.path.clone(), attribute: self.attribute.clone(), fault, rule, value }
     }
@@ -115,6 +126,7 @@ impl Schema {
                 let mut item = Item::new();
                 for (name, value) in map {
                     match definition.fields.iter().find(|field| field.attribute == *name) {
+                        Some(field) if value.is_left_out(&field.kind) => {}
                         Some(field) => drop(item.insert(name.clone(), self.encode(&field.kind, value)?)),
                         None => match value {
                             Value::Raw(stored) => drop(item.insert(name.clone(), stored.clone())),
@@ -126,6 +138,18 @@ impl Schema {
             }
             (Type::List(inner), Value::List(values)) => {
                 let values = values.iter().map(|value| self.encode(&inner.kind, value));
+                Some(AttributeValue::L(values.collect::<Option<_>>()?))
+            }
+            (Type::Map(inner), Value::Map(map)) => {
+                let encoded =
+                    |(name, value): (&String, &Value)| Some((name.clone(), self.encode(&inner.kind, value)?));
+                Some(AttributeValue::M(map.iter().map(encoded).collect::<Option<_>>()?))
+            }
+            // With a member of another type it is no set, and kept as the list that came.
+            (Type::Set(inner), Value::List(values))
+                if values.iter().any(|value| matches!(value, Value::Raw(_))) =>
+            {
+                let values = values.iter().map(|value| self.encode(inner, value));
                 Some(AttributeValue::L(values.collect::<Option<_>>()?))
             }
             _ => value.to_attribute(kind),
@@ -157,6 +181,12 @@ impl Schema {
                 let values = values.iter().map(|stored| self.decode(&inner.kind, stored));
                 Some(Value::List(values.collect::<Option<_>>()?))
             }
+            (Type::Map(inner), AttributeValue::M(item)) => {
+                let decoded = |(name, stored): (&String, &AttributeValue)| {
+                    Some((name.clone(), self.decode(&inner.kind, stored)?))
+                };
+                Some(Value::Map(item.iter().map(decoded).collect::<Option<_>>()?))
+            }
             _ => Value::from_attribute(kind, stored),
         }
     }
@@ -179,6 +209,15 @@ impl Schema {
             (Type::List(inner), AttributeValue::L(values)) => {
                 Value::List(values.iter().map(|stored| self.decode_loosely(&inner.kind, stored)).collect())
             }
+            (Type::Set(inner), AttributeValue::L(values)) => {
+                Value::List(values.iter().map(|stored| self.decode_loosely(inner, stored)).collect())
+            }
+            (Type::Map(inner), AttributeValue::M(item)) => {
+                let member = |(name, stored): (&String, &AttributeValue)| {
+                    (name.clone(), self.decode_loosely(&inner.kind, stored))
+                };
+                Value::Map(item.iter().map(member).collect())
+            }
             _ => Value::Raw(stored.clone()),
         }
     }
@@ -194,6 +233,17 @@ impl Schema {
             }
             (Type::List(inner), Value::List(values)) => {
                 values.iter_mut().for_each(|value| self.settle(&inner.kind, value));
+            }
+            (Type::Map(inner), Value::Map(map)) => {
+                map.values_mut().for_each(|value| self.settle(&inner.kind, value));
+            }
+            (Type::Set(inner), Value::List(values)) => {
+                values.iter_mut().for_each(|value| self.settle(inner, value));
+                // What is wrong keeps its place, by which it is named.
+                if values.iter().all(|value| is_of(inner, value)) {
+                    values.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
+                    values.dedup();
+                }
             }
             (Type::Named(name), Value::Map(map)) => {
                 let known = self.type_definition(name).map_or(&[][..], |definition| &definition.fields);
@@ -218,20 +268,20 @@ impl Schema {
     }
 
     /// Whether a field is kept as it came though it, or a member of it, is not of its type: `checks record` says so of
-    /// all that nothing else rests on. A list must be one; its members may be anything.
+    /// all that nothing else rests on. A list or map must be one; its members may be anything.
     pub fn keeps_faults(&self, table: &Table, entity: &Entity, field: &Field) -> bool {
         let CheckMode::Record(into) = &entity.policy.checks else { return false };
         field.is_given()
             && field.is_stored()
             && field.name != *into
-            && (matches!(field.kind, Type::List(_)) || !rests_on(table, entity, field))
+            && (field.kind.holds_loosely() || !rests_on(table, entity, field))
     }
 
     /// Whether a field is secret, or holds something that is.
     pub fn is_secret(&self, field: &Field) -> bool {
         let mut kind = &field.kind;
-        while let Type::List(list) = kind {
-            kind = &list.kind;
+        while let Some(member) = kind.member() {
+            kind = member;
         }
         let named = match kind {
             Type::Named(name) => self.type_definition(name),
@@ -314,7 +364,17 @@ impl Schema {
         match (kind, value) {
             (Type::List(inner), Value::List(values)) => {
                 for (at, value) in values.iter().enumerate() {
-                    self.check_value(&inner.kind, &Checks::default(), value, &place.at(at), found);
+                    self.check_member(&inner.kind, value, &place.at(at), found);
+                }
+            }
+            (Type::Set(inner), Value::List(values)) => {
+                for (at, value) in values.iter().enumerate() {
+                    self.check_member(inner, value, &place.at(at), found);
+                }
+            }
+            (Type::Map(inner), Value::Map(map)) => {
+                for (name, value) in map {
+                    self.check_member(&inner.kind, value, &place.under(name), found);
                 }
             }
             (Type::Named(name), Value::Map(map)) => {
@@ -331,6 +391,14 @@ impl Schema {
             }
             _ => {}
         }
+    }
+}
+
+impl Schema {
+    fn check_member(&self, kind: &Type, value: &Value, place: &Place, found: &mut Vec<Violation>) {
+        // An attribute can be left out; a member has a place that something must be in.
+        let checks = Checks { nonempty: matches!(kind, Type::Set(_)), ..Checks::default() };
+        self.check_value(kind, &checks, value, place, found);
     }
 }
 
@@ -384,8 +452,8 @@ pub(crate) fn is_of(kind: &Type, value: &Value) -> bool {
         | (Type::Datetime, Value::Datetime(_))
         | (Type::Duration, Value::Duration(_))
         | (Type::Instant(_) | Type::Epoch, Value::Instant(_))
-        | (Type::List(_), Value::List(_))
-        | (Type::Named(_), Value::Map(_))
+        | (Type::List(_) | Type::Set(_), Value::List(_))
+        | (Type::Map(_) | Type::Named(_), Value::Map(_))
         | (Type::Zoned, Value::Zoned(_)) => !matches!(value, Value::Float(float) if !float.is_finite()),
         (Type::Int | Type::Sequence, Value::Number(number)) => number.to_i64().is_some(),
         (Type::Uuid { v4 }, Value::Text(text)) => is_uuid(text, *v4),
@@ -435,6 +503,7 @@ fn broken_checks(checks: &Checks, value: &Value) -> Vec<String> {
     let length = match value {
         Value::Text(text) => Some(text.chars().count()),
         Value::List(list) => Some(list.len()),
+        Value::Map(map) => Some(map.len()),
         Value::Bytes(bytes) => Some(bytes.len()),
         _ => None,
     };

@@ -138,11 +138,13 @@ impl<'a> Sampler<'a> {
             let can_wait = field.optional || field.checks.default.is_some();
             let recorded = matches!(&entity.policy.checks, CheckMode::Record(into) if *into == field.name);
             let waits = later.contains(field.name.as_str()) || recorded || field.checks.valid.is_some();
-            if can_wait && (waits || field.checks.default.is_some()) {
+            // That a set may be empty says nothing of what is usual.
+            let is_set = matches!(field.kind, Type::Set(_));
+            if can_wait && (waits || (field.checks.default.is_some() && !is_set)) {
                 continue;
             }
             let mut random = self.random(&field.name, attempt);
-            if field.optional && random.below(4) == 0 {
+            if (field.optional || (is_set && can_wait)) && random.below(4) == 0 {
                 continue;
             }
             let value = self.value(&entity.name, field, &field.name, &fields, attempt);
@@ -234,15 +236,36 @@ impl Maker<'_> {
             }
             Type::List(of) => {
                 let members = self.length(checks, 4).max(1);
-                let member = |at: usize| {
-                    let path = format!("{}[{at}]", self.path);
-                    let random = self.sampler.random(&path, self.attempt);
-                    Maker { path: &path, random, ..*self }.make(&of.kind, &Checks::default())
+                Value::List((0..members).map(|at| self.member(at, &of.kind)).collect())
+            }
+            Type::Set(of) => {
+                let wanted = self.length(checks, 4).max(1);
+                let mut members: Vec<Value> = Vec::new();
+                // A choice has no more than it has.
+                for at in 0..wanted * 8 {
+                    let member = self.member(at, of);
+                    if members.len() < wanted && !members.contains(&member) {
+                        members.push(member);
+                    }
+                }
+                Value::List(members)
+            }
+            Type::Map(of) => {
+                let members = self.length(checks, 4).max(1);
+                let name = |at: usize| match (words::ANY[at % words::ANY.len()], at / words::ANY.len()) {
+                    (word, 0) => word.to_owned(),
+                    (word, round) => format!("{word} {round}"),
                 };
-                Value::List((0..members).map(member).collect())
+                Value::Map((0..members).map(|at| (name(at), self.member(at, &of.kind))).collect())
             }
             Type::Named(name) => self.members(name),
         }
+    }
+
+    fn member(&self, at: usize, kind: &Type) -> Value {
+        let path = format!("{}[{at}]", self.path);
+        let random = self.sampler.random(&path, self.attempt);
+        Maker { path: &path, random, ..*self }.make(kind, &Checks::default())
     }
 
     fn members(&mut self, name: &str) -> Value {

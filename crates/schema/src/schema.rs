@@ -431,15 +431,20 @@ pub enum Type {
     Instant(Precision),
     Sequence,
     Epoch,
-    List(Box<ListOf>),
+    List(Box<Of>),
+    /// Its values are lists in which nothing is twice. DynamoDB keeps no empty set, so one without members is left out.
+    Set(Box<Type>),
+    /// From texts to values.
+    Map(Box<Of>),
     Choice(Vec<String>),
     Named(String),
     /// An instant seen from a place. It is never stored.
     Zoned,
 }
 
+/// What a list or a map holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListOf {
+pub struct Of {
     pub kind: Type,
     pub optional: bool,
 }
@@ -452,9 +457,9 @@ pub enum Precision {
 }
 
 impl Type {
-    pub const NAMES: [&str; 15] = [
+    pub const NAMES: [&str; 17] = [
         "string", "int", "float", "decimal", "bool", "bytes", "json", "uuid", "url", "date", "datetime",
-        "duration", "instant", "sequence", "epoch",
+        "duration", "instant", "sequence", "epoch", "set", "map",
     ];
 
     /// The type of a key that holds it, if a key can.
@@ -471,7 +476,32 @@ impl Type {
                 Some(KeyType::N)
             }
             Self::Bytes => Some(KeyType::B),
-            Self::Bool | Self::Json | Self::List(_) | Self::Named(_) | Self::Zoned => None,
+            Self::Bool
+            | Self::Json
+            | Self::List(_)
+            | Self::Set(_)
+            | Self::Map(_)
+            | Self::Named(_)
+            | Self::Zoned => None,
+        }
+    }
+
+    /// Whether sets may hold it: it has a stored form that DynamoDB keeps in sets, and one that tells equal from not.
+    pub fn fits_in_set(&self) -> bool {
+        self.key_type().is_some() && !matches!(self, Self::Float | Self::Sequence)
+    }
+
+    /// Whether each member may be something else where a record is kept with its faults. What is in a set is of one type.
+    pub fn holds_loosely(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Map(_))
+    }
+
+    /// What a list, set or map holds.
+    pub fn member(&self) -> Option<&Self> {
+        match self {
+            Self::List(of) | Self::Map(of) => Some(&of.kind),
+            Self::Set(of) => Some(of),
+            _ => None,
         }
     }
 
@@ -488,7 +518,12 @@ impl Type {
         match self {
             Self::Bool => "BOOL",
             Self::List(_) => "L",
-            Self::Named(_) => "M",
+            Self::Set(of) => match of.key_type() {
+                Some(KeyType::N) => "NS",
+                Some(KeyType::B) => "BS",
+                Some(KeyType::S) | None => "SS",
+            },
+            Self::Map(_) | Self::Named(_) => "M",
             Self::Json => "any",
             Self::Zoned => "-",
             other => other.key_type().map_or("-", KeyType::name),
@@ -518,6 +553,8 @@ impl std::fmt::Display for Type {
             Self::Sequence => f.write_str("sequence"),
             Self::Epoch => f.write_str("epoch"),
             Self::List(inner) => write!(f, "[{}{}]", inner.kind, if inner.optional { "?" } else { "" }),
+            Self::Set(of) => write!(f, "set<{of}>"),
+            Self::Map(of) => write!(f, "map<string, {}{}>", of.kind, if of.optional { "?" } else { "" }),
             Self::Choice(choices) => {
                 let quoted: Vec<String> = choices.iter().map(|choice| format!("{choice:?}")).collect();
                 f.write_str(&quoted.join(" | "))
@@ -534,7 +571,7 @@ pub struct Checks {
     /// A regular expression that the whole value matches.
     pub pattern: Option<String>,
     pub range: Option<NumberRange>,
-    /// Characters of a text, members of a list: at least, at most.
+    /// Characters of a text, members of a list, set or map: at least, at most.
     pub len: Option<(usize, Option<usize>)>,
     pub positive: bool,
     pub nonempty: bool,

@@ -610,7 +610,7 @@ fn plain_shape(kind: &Type, checks: &Checks) -> Result<Shape, String> {
             return Err(format!("a {kind} has many spellings: say how many decimals, as in `{{x:.4f}}`"));
         }
         Type::Zoned => return Err("a time in a zone needs a pattern, as in `{x:%Y-%m-%d}`".to_owned()),
-        Type::Bytes | Type::Json | Type::List(_) | Type::Named(_) => {
+        Type::Bytes | Type::Json | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Named(_) => {
             return Err(format!("a {kind} has no text form"));
         }
     })

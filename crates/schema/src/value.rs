@@ -119,6 +119,14 @@ impl Value {
             (Type::List(inner), Self::List(values)) => AttributeValue::L(
                 values.iter().map(|value| value.to_attribute(&inner.kind)).collect::<Option<_>>()?,
             ),
+            (Type::Map(inner), Self::Map(map)) => AttributeValue::M(
+                map.iter()
+                    .map(|(name, value)| Some((name.clone(), value.to_attribute(&inner.kind)?)))
+                    .collect::<Option<_>>()?,
+            ),
+            (Type::Set(inner), Self::List(values)) => {
+                set_of(values.iter().map(|value| value.to_attribute(inner)).collect::<Option<_>>()?)?
+            }
             _ => return None,
         })
     }
@@ -152,9 +160,54 @@ impl Value {
             (Type::List(inner), AttributeValue::L(values)) => Self::List(
                 values.iter().map(|value| Self::from_attribute(&inner.kind, value)).collect::<Option<_>>()?,
             ),
+            (Type::Map(inner), AttributeValue::M(item)) => Self::Map(
+                item.iter()
+                    .map(|(name, value)| Some((name.clone(), Self::from_attribute(&inner.kind, value)?)))
+                    .collect::<Option<_>>()?,
+            ),
+            (Type::Set(inner), stored) => Self::List(
+                members_of(stored)?
+                    .iter()
+                    .map(|value| Self::from_attribute(inner, value))
+                    .collect::<Option<_>>()?,
+            ),
             _ => return None,
         })
     }
+
+    /// Whether it is a set without members, which DynamoDB does not keep: its attribute is left out.
+    pub fn is_left_out(&self, kind: &Type) -> bool {
+        matches!((kind, self), (Type::Set(_), Self::List(members)) if members.is_empty())
+    }
+}
+
+/// Stored values as one set. `None` when there are none, or they are not of one kind that sets hold.
+fn set_of(values: Vec<AttributeValue>) -> Option<AttributeValue> {
+    let text = |value: AttributeValue| match value {
+        AttributeValue::S(text) => Some(text),
+        _ => None,
+    };
+    let bytes = |value: AttributeValue| match value {
+        AttributeValue::B(bytes) => Some(bytes),
+        _ => None,
+    };
+    let number = |value: AttributeValue| value.as_number().copied();
+    Some(match values.first()? {
+        AttributeValue::S(_) => AttributeValue::Ss(values.into_iter().map(text).collect::<Option<_>>()?),
+        AttributeValue::N(_) => AttributeValue::Ns(values.into_iter().map(number).collect::<Option<_>>()?),
+        AttributeValue::B(_) => AttributeValue::Bs(values.into_iter().map(bytes).collect::<Option<_>>()?),
+        _ => return None,
+    })
+}
+
+/// What a stored set holds.
+pub(crate) fn members_of(stored: &AttributeValue) -> Option<Vec<AttributeValue>> {
+    Some(match stored {
+        AttributeValue::Ss(texts) => texts.iter().cloned().map(AttributeValue::S).collect(),
+        AttributeValue::Ns(numbers) => numbers.iter().copied().map(AttributeValue::N).collect(),
+        AttributeValue::Bs(all) => all.iter().cloned().map(AttributeValue::B).collect(),
+        _ => return None,
+    })
 }
 
 /// ISO 8601 in UTC, always of the same length, so that text order is time order. What is finer is cut.

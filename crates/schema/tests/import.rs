@@ -292,6 +292,36 @@ fn attributes_of_any_type_and_name_are_kept() {
 }
 
 #[test]
+fn sets_are_sets_and_names_that_vary_make_a_map() {
+    let numbers = |numbers: [&str; 2]| {
+        AttributeValue::Ns(numbers.map(|number| number.parse().expect("a number")).into())
+    };
+    let items = (0..8_i64).map(|at| {
+        let prices = (0..3).map(|step| (format!("town {}", at * 3 + step), AttributeValue::from(at)));
+        item([
+            ("id", s(&format!("i{at}"))),
+            ("days", AttributeValue::Ss(["2026-01-15".to_owned(), "2026-01-16".to_owned()].into())),
+            ("years", numbers(["2025", "2026"])),
+            ("sizes", numbers(["0.5", "1"])),
+            ("digests", AttributeValue::Bs([vec![1]].into())),
+            ("prices", AttributeValue::M(prices.collect())),
+        ])
+    });
+    let mut items: Vec<Item> = items.collect();
+    items.push(item([("id", s("bare"))]));
+    let imported = alone(table(&[("id", KeyType::S)], items));
+    let line = |name: &str| {
+        let lines = imported.text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.into_iter().find(|line| line.starts_with(&format!("{name}:"))).unwrap_or_default()
+    };
+    assert_eq!(line("days"), "days: set<date>");
+    assert_eq!(line("years"), "years: set<int>");
+    assert_eq!(line("sizes"), "sizes: set<decimal>");
+    assert_eq!(line("digests"), "digests: set<bytes>");
+    assert_eq!(line("prices"), "prices: map<string, int>?");
+}
+
+#[test]
 fn words_of_the_language_are_names_too() {
     let words = [
         "key",

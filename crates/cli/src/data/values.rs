@@ -44,11 +44,13 @@ impl<'a> Reader<'a> {
     /// A value written as text. `path` is what a message calls it.
     pub(super) fn text(self, kind: &Type, path: &str, text: &str) -> Result<Value, String> {
         let json = match kind {
-            Type::Bool | Type::Json | Type::List(_) | Type::Named(_) => match serde_json::from_str(text) {
-                Ok(json) => json,
-                Err(_) if self.as_it_came && *kind != Type::Json => Json::String(text.to_owned()),
-                Err(_) => return Err(self.wrong(kind, path, text)),
-            },
+            Type::Bool | Type::Json | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Named(_) => {
+                match serde_json::from_str(text) {
+                    Ok(json) => json,
+                    Err(_) if self.as_it_came && *kind != Type::Json => Json::String(text.to_owned()),
+                    Err(_) => return Err(self.wrong(kind, path, text)),
+                }
+            }
             _ => Json::String(text.to_owned()),
         };
         self.json(kind, path, &json)
@@ -59,12 +61,20 @@ impl<'a> Reader<'a> {
             return Err(format!("`{path}` is a secret that was not shown: read it with --show-secrets"));
         }
         match (kind, json) {
-            (Type::List(of), Json::Array(values)) => {
+            (Type::List(_) | Type::Set(_), Json::Array(values)) => {
+                let of = kind.member().unwrap_or(kind);
                 let values = values.iter().enumerate().map(|(at, json)| {
                     let path = format!("{path}[{at}]");
-                    self.json(&of.kind, &path, json)
+                    self.json(of, &path, json)
                 });
                 Ok(Value::List(values.collect::<Result<_, String>>()?))
+            }
+            (Type::Map(of), Json::Object(members)) => {
+                let entry = |(name, json): (&String, &Json)| {
+                    let path = format!("{path}[{name:?}]");
+                    Ok((name.clone(), self.json(&of.kind, &path, json)?))
+                };
+                Ok(Value::Map(members.iter().map(entry).collect::<Result<_, String>>()?))
             }
             (Type::Named(name), Json::Object(members)) => self.members(name, path, members),
             (Type::Json, json) => Ok(json.clone().to_value()),
@@ -128,7 +138,9 @@ fn plain(kind: &Type, json: &Json) -> Option<Value> {
             Some(seconds) => SignedDuration::try_from_secs_f64(seconds).ok()?,
             None => humantime::parse_duration(text?).ok()?.try_into().ok()?,
         }),
-        Type::Json | Type::List(_) | Type::Named(_) | Type::Zoned => return None,
+        Type::Json | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Named(_) | Type::Zoned => {
+            return None;
+        }
     })
 }
 
@@ -160,6 +172,8 @@ fn wanted(kind: &Type) -> String {
         Type::Instant(_) | Type::Epoch | Type::Zoned => "a moment such as 2026-01-15T10:00:00Z".to_owned(),
         Type::Duration => "a number of seconds or a duration such as 90m".to_owned(),
         Type::List(of) => format!("a JSON list of {}", of.kind),
+        Type::Set(of) => format!("a JSON list of {of}"),
+        Type::Map(of) => format!("a JSON object of {}", of.kind),
         Type::Choice(choices) => format!("one of {}", choices.join(", ")),
         Type::Named(name) => format!("a JSON object of type {name}"),
     }
@@ -168,9 +182,13 @@ fn wanted(kind: &Type) -> String {
 /// A value as JSON that [`Reader::json`] reads back.
 pub(super) fn to_json(schema: &Schema, kind: &Type, value: &Value) -> Json {
     match (kind, value) {
-        (Type::List(of), Value::List(values)) => {
-            values.iter().map(|value| to_json(schema, &of.kind, value)).collect()
+        (Type::List(_) | Type::Set(_), Value::List(values)) => {
+            let of = kind.member().unwrap_or(kind);
+            values.iter().map(|value| to_json(schema, of, value)).collect()
         }
+        (Type::Map(of), Value::Map(map)) => Json::Object(
+            map.iter().map(|(name, value)| (name.clone(), to_json(schema, &of.kind, value))).collect(),
+        ),
         (Type::Named(name), Value::Map(map)) => {
             let known = schema.type_definition(name).map_or(&[][..], |definition| &definition.fields);
             let member = |(name, value): (&String, &Value)| match known
@@ -216,7 +234,7 @@ fn number_json(number: &Number) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use larder_schema::schema::ListOf;
+    use larder_schema::schema::Of;
     use larder_schema::{Environment, NoFiles};
 
     use super::*;
@@ -240,7 +258,8 @@ type Wind { wind_speed: float, label: string?, .. }
     #[test]
     fn what_is_written_out_reads_back_the_same() {
         let schema = schema();
-        let list = Type::List(Box::new(ListOf { kind: Type::Int, optional: false }));
+        let list = Type::List(Box::new(Of { kind: Type::Int, optional: false }));
+        let map = Type::Map(Box::new(Of { kind: Type::Date, optional: false }));
         for (kind, text, out) in [
             (Type::String, "=a b", json!("=a b")),
             (Type::Int, "-12", json!(-12)),
@@ -266,6 +285,8 @@ type Wind { wind_speed: float, label: string?, .. }
             (Type::Duration, "0.5", json!(0.5)),
             (Type::Choice(vec!["a".into()]), "a", json!("a")),
             (list, "[1, 2]", json!([1, 2])),
+            (Type::Set(Box::new(Type::Bytes)), r#"["AAEC", "AQ=="]"#, json!(["AAEC", "AQ=="])),
+            (map, r#"{"first": "2026-01-15"}"#, json!({"first": "2026-01-15"})),
             (
                 Type::Named("Wind".into()),
                 r#"{"wind_speed": 3, "from": "west", "label": null}"#,
@@ -284,13 +305,18 @@ type Wind { wind_speed: float, label: string?, .. }
     #[test]
     fn a_wrong_value_is_told_with_its_place_and_what_is_wanted() {
         let schema = schema();
-        let list = Type::List(Box::new(ListOf { kind: Type::Named("Wind".into()), optional: false }));
+        let map = Type::Map(Box::new(Of { kind: Type::Int, optional: false }));
+        let list = Type::List(Box::new(Of { kind: Type::Named("Wind".into()), optional: false }));
         for (kind, text, message) in [
             (Type::Int, "1.5", "`x` is `1.5`, and a whole number is wanted"),
             (Type::Float, "inf", "`x` is `inf`, and a number is wanted"),
             (Type::Date, "yesterday", "`x` is `yesterday`, and a date such as 2026-01-15 is wanted"),
             (Type::Choice(vec!["a".into(), "b".into()]), "c", "`x` is `c`, and one of a, b is wanted"),
             (Type::Json, "plain", "`x` is `plain`, and JSON (a text in quotes) is wanted"),
+            (Type::Set(Box::new(Type::Int)), "3", "`x` is `3`, and a JSON list of int is wanted"),
+            (Type::Set(Box::new(Type::Int)), "[3, true]", "`x[1]` is `true`, and a whole number is wanted"),
+            (map.clone(), "[]", "`x` is `[]`, and a JSON object of int is wanted"),
+            (map, r#"{"mon": "much"}"#, "`x[\"mon\"]` is `much`, and a whole number is wanted"),
             (list, r#"[{"wind_speed": "much"}]"#, "`x[0].wind_speed` is `much`, and a number is wanted"),
         ] {
             assert_eq!(Reader::open(&schema).text(&kind, "x", text), Err(message.to_owned()));

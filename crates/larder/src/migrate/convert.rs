@@ -262,9 +262,16 @@ struct Recast<'a> {
 impl Recast<'_> {
     fn value(&self, from: &Type, to: &Type, value: &Value) -> Option<Value> {
         match (from, to, value) {
-            (Type::List(from), Type::List(to), Value::List(values)) => {
-                let values = values.iter().map(|value| self.value(&from.kind, &to.kind, value));
+            (Type::List(_) | Type::Set(_), Type::List(_) | Type::Set(_), Value::List(values)) => {
+                let (from, to) = (from.member()?, to.member()?);
+                let values = values.iter().map(|value| self.value(from, to, value));
                 Some(Value::List(values.collect::<Option<_>>()?))
+            }
+            (Type::Map(from), Type::Map(to), Value::Map(map)) => {
+                let value = |(name, value): (&String, &Value)| {
+                    Some((name.clone(), self.value(&from.kind, &to.kind, value)?))
+                };
+                Some(Value::Map(map.iter().map(value).collect::<Option<_>>()?))
             }
             (Type::Named(from), Type::Named(to), Value::Map(map)) => {
                 let (from, to) = (self.old.type_definition(from)?, self.new.type_definition(to)?);

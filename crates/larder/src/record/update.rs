@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use larder_engine::ops::{ReturnValues, UpdateItem, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue};
-use larder_model::{AttributeValue, Item, Number, Path, UnixTime};
+use larder_model::{AttributeValue, Item, Number, Path, Step, UnixTime};
 use larder_schema::schema::{CheckMode, Role, Ttl};
 use larder_schema::{Expr, Field, Fields, Type, Value, Violation};
 
@@ -101,6 +101,63 @@ impl<R: Record> Update<R> {
         self
     }
 
+    /// Puts members into a set, atomically.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Book, Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// let books = library.shelf::<Book>();
+    /// books.update("1").insert("languages", ["en".to_owned(), "ja".to_owned()]).await?;
+    /// let book = books.update("1").remove("languages", ["en".to_owned()]).await?;
+    /// assert!(book.languages.iter().eq(["ja"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert<T: FieldType>(mut self, field: &str, members: impl IntoIterator<Item = T>) -> Self {
+        let members = members.into_iter().map(T::to_value);
+        self.changes.insert.entry(field.to_owned()).or_default().extend(members);
+        self
+    }
+
+    /// Takes members out of a set, atomically.
+    pub fn remove<T: FieldType>(mut self, field: &str, members: impl IntoIterator<Item = T>) -> Self {
+        let members = members.into_iter().map(T::to_value);
+        self.changes.take_out.entry(field.to_owned()).or_default().extend(members);
+        self
+    }
+
+    /// Sets what a map holds under a name, and leaves the rest of it alone.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Book, Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// let books = library.shelf::<Book>();
+    /// books.update("1").insert_at("shelved", "Uppsala", 2).insert_at("shelved", "Lund", 1).await?;
+    /// let book = books.update("1").remove_at("shelved", "Lund").await?;
+    /// assert_eq!(book.shelved, Some([("Uppsala".to_owned(), 2)].into()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert_at(mut self, field: &str, name: impl Into<String>, value: impl FieldType) -> Self {
+        let entries = self.changes.entries.entry(field.to_owned()).or_default();
+        entries.insert(name.into(), Some(value.to_value()));
+        self
+    }
+
+    /// Removes what a map holds under a name.
+    pub fn remove_at(mut self, field: &str, name: impl Into<String>) -> Self {
+        self.changes.entries.entry(field.to_owned()).or_default().insert(name.into(), None);
+        self
+    }
+
     /// Removes an optional field.
     pub fn clear(mut self, field: &str) -> Self {
         self.changes.remove.insert(field.to_owned());
@@ -178,6 +235,12 @@ pub(crate) struct Changes {
     pub(crate) set: Fields,
     pub(crate) add: BTreeMap<String, Number>,
     pub(crate) append: BTreeMap<String, Vec<Value>>,
+    /// Into sets.
+    pub(crate) insert: BTreeMap<String, Vec<Value>>,
+    /// Out of sets.
+    pub(crate) take_out: BTreeMap<String, Vec<Value>>,
+    /// In maps: set, or removed.
+    pub(crate) entries: BTreeMap<String, BTreeMap<String, Option<Value>>>,
     pub(crate) remove: BTreeSet<String>,
     /// Lifecycle → the state it goes to.
     pub(crate) states: BTreeMap<String, String>,
@@ -189,11 +252,16 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
+    /// Fields of which a part changes, and what it was counts.
+    fn partial(&self) -> impl Iterator<Item = &String> {
+        let sets = self.insert.keys().chain(self.take_out.keys());
+        self.add.keys().chain(self.append.keys()).chain(sets).chain(self.entries.keys())
+    }
+
     /// Whether only attributes of the layer itself change.
     fn is_of_layer(&self) -> bool {
         self.set.is_empty()
-            && self.add.is_empty()
-            && self.append.is_empty()
+            && self.partial().next().is_none()
             && self.remove.is_empty()
             && self.states.is_empty()
     }
@@ -340,8 +408,9 @@ impl Core {
         let mut broken = |field: &str, rule: &str, value: &str| {
             violations.push(Violation::of(entity, field, rule, value));
         };
-        let names = changes.set.keys().chain(changes.add.keys()).chain(changes.append.keys());
-        for name in names.chain(&changes.remove) {
+        let names: BTreeSet<&String> =
+            changes.set.keys().chain(changes.partial()).chain(&changes.remove).collect();
+        for name in names {
             match entity.field(name) {
                 None => broken(name, "there is no such field", "given"),
                 Some(_) if in_key.contains(name) => broken(name, "is part of the key", "changed"),
@@ -355,6 +424,9 @@ impl Core {
                         changes.set.contains_key(name) || changes.remove.contains(name),
                         changes.add.contains_key(name),
                         changes.append.contains_key(name),
+                        changes.insert.contains_key(name),
+                        changes.take_out.contains_key(name),
+                        changes.entries.contains_key(name),
                     ];
                     if ways.into_iter().filter(|way| *way).count() > 1 {
                         broken(name, "must be changed in one way", "changed in several");
@@ -371,6 +443,13 @@ impl Core {
                     if changes.append.contains_key(name) && !matches!(field.kind, Type::List(_)) {
                         broken(name, "must be a list to be appended to", &field.kind.to_string());
                     }
+                    let of_set = changes.insert.contains_key(name) || changes.take_out.contains_key(name);
+                    if of_set && !matches!(field.kind, Type::Set(_)) {
+                        broken(name, "must be a set to have members put in or out", &field.kind.to_string());
+                    }
+                    if changes.entries.contains_key(name) && !matches!(field.kind, Type::Map(_)) {
+                        broken(name, "must be a map to have one entry changed", &field.kind.to_string());
+                    }
                     if changes.remove.contains(name) && !field.optional {
                         broken(name, "is required", "removed");
                     }
@@ -379,10 +458,12 @@ impl Core {
         }
         if entity.policy.checks == CheckMode::Strict {
             violations.extend(self.violations_of(&changes.set, changes.set.keys()));
-            let appended =
-                changes.append.iter().map(|(name, values)| (name.clone(), Value::List(values.clone())));
-            // The length is that of the whole list, which a condition looks at.
-            let members = self.violations_of(&appended.collect(), changes.append.keys());
+            let lists = [&changes.append, &changes.insert, &changes.take_out].into_iter().flatten();
+            let parts = lists.map(|(name, values)| (name.clone(), Value::List(values.clone())));
+            let maps = changes.entries.iter().map(|(name, entries)| (name.clone(), set_entries(entries)));
+            let parts: Fields = parts.chain(maps).collect();
+            // The length is that of the whole, which a condition looks at.
+            let members = self.violations_of(&parts, parts.keys());
             violations.extend(members.into_iter().filter(|violation| !violation.is_of_whole()));
         }
         if violations.is_empty() {
@@ -403,8 +484,16 @@ impl Core {
     fn scope(&self, changes: &Changes) -> Affected {
         let entity = self.entity();
         let mut names: BTreeSet<String> = changes.set.keys().chain(&changes.remove).cloned().collect();
-        names.extend(changes.add.keys().chain(changes.append.keys()).cloned());
+        names.extend(changes.partial().cloned());
         let mut affected = Affected::default();
+        // How many members there will be depends on those that are there.
+        for name in changes.insert.keys().chain(changes.take_out.keys()).chain(changes.entries.keys()) {
+            let is_counted = |field: &Field| field.checks.nonempty || field.checks.len.is_some();
+            let is_loose = matches!(entity.policy.checks, CheckMode::Record(_));
+            if is_loose || entity.field(name).is_some_and(is_counted) {
+                affected.inputs.insert(name.clone());
+            }
+        }
         if let CheckMode::Record(into) = &entity.policy.checks {
             // Any change may mend or break a check.
             names.insert(into.clone());
@@ -483,7 +572,10 @@ impl Core {
     /// All fields of an item, those whose own time is over included.
     fn fields_of(&self, item: &Item) -> Result<Fields, Error> {
         let read = self.schema.read_item(self.table(), self.entity(), item);
-        read.map_err(|cause| Error::corrupt(self.name(), &self.key_text(&self.key_of(item)), &cause))
+        let mut fields =
+            read.map_err(|cause| Error::corrupt(self.name(), &self.key_text(&self.key_of(item)), &cause))?;
+        self.entity().add_empty_sets(&mut fields);
+        Ok(fields)
     }
 
     /// The update and its condition, from fields as they were.
@@ -541,8 +633,62 @@ impl Core {
             }
         }
         let mut written: BTreeSet<String> = changes.set.keys().chain(&changes.remove).cloned().collect();
-        let grown = changes.add.keys().chain(changes.append.keys());
-        written.extend(grown.filter(|name| affected.inputs.contains(*name)).cloned());
+        written.extend(changes.partial().filter(|name| affected.inputs.contains(*name)).cloned());
+        for (name, members) in changes.insert.iter().chain(&changes.take_out) {
+            let Some(field) = entity.field(name) else { continue };
+            let is_put_in = changes.insert.contains_key(name);
+            if affected.inputs.contains(name) || item.is_some() {
+                let mut set = match fields.remove(name) {
+                    Some(Value::List(set)) => set,
+                    _ => Vec::new(),
+                };
+                set.retain(|known| !members.contains(known));
+                set.extend(members.iter().filter(|_| is_put_in).cloned());
+                fields.insert(name.clone(), Value::List(set));
+            }
+            let members = Value::List(members.clone());
+            if !affected.inputs.contains(name) && !members.is_left_out(&field.kind) {
+                let change = (Path::attribute(&field.attribute), Arc::new(self.encoded(field, &members)?));
+                if is_put_in { update.add.push(change) } else { update.delete.push(change) }
+            }
+        }
+        for (name, entries) in &changes.entries {
+            let Some(field) = entity.field(name) else { continue };
+            // Where there is no map yet, there is nothing to set an entry in.
+            let is_new = item.is_some_and(|item| !item.contains(&field.attribute));
+            let is_whole = affected.inputs.contains(name) || is_new;
+            if is_whole || item.is_some() {
+                let mut map = match fields.remove(name) {
+                    Some(Value::Map(map)) => map,
+                    _ => BTreeMap::new(),
+                };
+                for (name, value) in entries {
+                    match value {
+                        Some(value) => drop(map.insert(name.clone(), value.clone())),
+                        None => drop(map.remove(name)),
+                    }
+                }
+                if !(is_new && map.is_empty()) {
+                    fields.insert(name.clone(), Value::Map(map));
+                }
+            }
+            let path = Path::attribute(&field.attribute);
+            if is_whole {
+                written.insert(name.clone());
+                conditions.extend(item.map(|item| unchanged(&field.attribute, item)));
+                continue;
+            }
+            conditions.push(Condition::Exists(path.clone()));
+            let Type::Map(of) = &field.kind else { continue };
+            for (name, value) in entries {
+                let at = Path { steps: vec![Step::Field(name.as_str().into())], ..path.clone() };
+                match value.as_ref().map(|value| self.schema.encode(&of.kind, value)) {
+                    Some(Some(stored)) => update.set.push((at, SetValue::Is(SetOperand::value(stored)))),
+                    Some(None) => return Err(self.not_of_type(field)),
+                    None => update.remove.push(at),
+                }
+            }
+        }
         if item.is_some() {
             self.recheck(&mut fields, changes, &mut written)?;
         }
@@ -668,8 +814,7 @@ impl Core {
         let entity = self.entity();
         match &entity.policy.checks {
             CheckMode::Strict => {
-                let names = changes.add.keys().chain(changes.append.keys());
-                let violations = self.violations_of(fields, names);
+                let violations = self.violations_of(fields, changes.partial());
                 if !violations.is_empty() {
                     return Err(Invalid { entity: entity.name.clone(), violations }.into());
                 }
@@ -701,7 +846,7 @@ impl Core {
         value: Option<&Value>,
     ) -> Result<(), Error> {
         let path = Path::attribute(&field.attribute);
-        match value {
+        match value.filter(|value| !value.is_left_out(&field.kind)) {
             Some(value) => {
                 let stored = SetOperand::value(self.encoded(field, value)?);
                 update.set.push((path, SetValue::Is(stored)));
@@ -712,13 +857,17 @@ impl Core {
     }
 
     pub(crate) fn encoded(&self, field: &Field, value: &Value) -> Result<AttributeValue, Error> {
-        self.schema.encode(&field.kind, value).ok_or_else(|| Error::Record {
+        self.schema.encode(&field.kind, value).ok_or_else(|| self.not_of_type(field))
+    }
+
+    fn not_of_type(&self, field: &Field) -> Error {
+        Error::Record {
             entity: self.name().to_owned(),
             cause: larder_schema::RecordError::Value {
                 field: field.name.clone(),
                 wanted: field.kind.to_string(),
             },
-        })
+        }
     }
 
     /// The stored attributes that what was worked out rests on.
@@ -811,6 +960,11 @@ fn sum(before: &Value, number: &Number) -> Value {
         }
         other => other.clone(),
     }
+}
+
+/// The entries that are set, as a map.
+fn set_entries(entries: &BTreeMap<String, Option<Value>>) -> Value {
+    Value::Map(entries.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect())
 }
 
 /// The condition that a list has room for so many more.

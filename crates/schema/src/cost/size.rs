@@ -16,6 +16,8 @@ const FRACTION_BYTES: u64 = 6;
 /// Ten digits of Unix seconds.
 const EPOCH_BYTES: u64 = 6;
 const LIST_MEMBERS: u64 = 10;
+/// A name in a map.
+const MAP_NAME_BYTES: u64 = 10;
 /// What a list or map takes besides its members, and a byte for each of them.
 const CONTAINER_BYTES: u64 = 3;
 /// What types in types are followed to.
@@ -118,7 +120,12 @@ fn typed(schema: &Schema, kind: &Type, depth: usize) -> u64 {
         Type::Instant(Precision::Micros) => 27,
         Type::Choice(choices) => choices.iter().map(|choice| choice.len() as u64).max().unwrap_or(0),
         Type::Zoned => 0,
-        Type::List(_) | Type::Named(_) if depth >= DEPTH_MAX => CONTAINER_BYTES,
+        Type::List(_) | Type::Map(_) | Type::Named(_) if depth >= DEPTH_MAX => CONTAINER_BYTES,
+        // A set is its members, and nothing besides.
+        Type::Set(of) => LIST_MEMBERS * typed(schema, of, depth + 1),
+        Type::Map(of) => {
+            CONTAINER_BYTES + LIST_MEMBERS * (1 + MAP_NAME_BYTES + typed(schema, &of.kind, depth + 1))
+        }
         Type::List(of) => CONTAINER_BYTES + LIST_MEMBERS * (1 + typed(schema, &of.kind, depth + 1)),
         Type::Named(name) => {
             let fields = schema.type_definition(name).map(|definition| definition.fields.as_slice());

@@ -292,7 +292,7 @@ fn entity(out: &mut String, schema: &Schema, table: &Table, entity: &Entity) {
         .filter(|field| !field.is_stored())
         .map(|field| match &field.equation {
             Some(equation) => format!("`{}` = `{}`", field.name, equation.source()),
-            None => format!("`{}` ({}{})", field.name, field.kind, check_list(field)),
+            None => format!("`{}` ({}{})", field.name, typed(&field.kind), check_list(field)),
         })
         .collect();
     if !given.is_empty() {
@@ -397,12 +397,22 @@ fn fields(out: &mut String, fields: &[Field], first: Option<Vec<Vec<String>>>) {
         };
         list.push(vec![
             format!("`{}`", field.attribute),
-            format!("{} ({})", field.kind, field.kind.stored_type()),
-            if field.optional { "no" } else { "yes" }.to_owned(),
+            format!("{} ({})", typed(&field.kind), field.kind.stored_type()),
+            if field.optional || may_be_left_out(field) { "no" } else { "yes" }.to_owned(),
             about,
         ]);
     }
     rows(out, &["attribute", "type", "always", ""], &list);
+}
+
+/// A type as text: Markdown takes `<string>` for a tag.
+fn typed(kind: &Type) -> String {
+    kind.to_string().replace('<', "\\<")
+}
+
+/// DynamoDB keeps no empty set.
+fn may_be_left_out(field: &Field) -> bool {
+    matches!(field.kind, Type::Set(_)) && field.checks.default.is_some()
 }
 
 fn check_list(field: &Field) -> String {
@@ -442,7 +452,9 @@ fn check_list(field: &Field) -> String {
             add(word.to_owned());
         }
     }
-    if let Some(default) = &checks.default {
+    if may_be_left_out(field) {
+        add("left out when it is empty".to_owned());
+    } else if let Some(default) = &checks.default {
         add(format!("`{}` when not given", Expr::Literal(default.clone()).source()));
     }
     if let Some((millis, from)) = &checks.valid {

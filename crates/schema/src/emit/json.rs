@@ -97,7 +97,10 @@ fn value(value: &Value) -> Json {
         Value::Datetime(datetime) => json!(datetime.to_string()),
         Value::Duration(duration) => json!({"ms": i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)}),
         Value::List(values) => list(values, self::value),
-        Value::Zoned(_) | Value::Bytes(_) | Value::Map(_) | Value::Raw(_) => Json::Null,
+        Value::Map(map) => {
+            Json::Object(map.iter().map(|(name, value)| (name.clone(), self::value(value))).collect())
+        }
+        Value::Zoned(_) | Value::Bytes(_) | Value::Raw(_) => Json::Null,
     }
 }
 

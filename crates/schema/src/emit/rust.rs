@@ -74,6 +74,8 @@ struct Member<'a> {
     identifier: String,
     /// Without `Option`.
     kind: String,
+    /// What its members are, where it has some.
+    of: Option<String>,
     /// Of which members, or which itself, may be something else.
     is_loose: bool,
     presence: Presence,
@@ -405,14 +407,17 @@ $shown            .finish()
         let kind = |kind: &Type| self.kind(owner, &field.name, kind);
         let entity = self.schema.entity(owner);
         let is_loose = entity.is_some_and(|(table, entity)| self.schema.keeps_faults(table, entity, field));
-        let kind = match &field.kind {
-            Type::List(inner) if is_loose => {
-                format!("::std::vec::Vec<::larder::Loose<{}>>", kind(&inner.kind))
-            }
-            whole if is_loose => format!("::larder::Loose<{}>", kind(whole)),
-            whole => kind(whole),
+        let loose = |kind: String| format!("::larder::Loose<{kind}>");
+        let holds_loosely = is_loose && field.kind.holds_loosely();
+        let of = field.kind.member().map(kind);
+        let of = if holds_loosely { of.map(loose) } else { of };
+        let kind = match (&field.kind, &of) {
+            (Type::List(_), Some(of)) => format!("::std::vec::Vec<{of}>"),
+            (Type::Map(_), Some(of)) => map_of(of),
+            (whole, _) if is_loose => loose(kind(whole)),
+            (whole, _) => kind(whole),
         };
-        Member { name, identifier: identifier(&field.name), kind, is_loose, presence, field }
+        Member { name, identifier: identifier(&field.name), kind, of, is_loose, presence, field }
     }
 
     /// How a field is there when it is read.
@@ -440,6 +445,10 @@ $shown            .finish()
             Type::Duration => "::larder::jiff::SignedDuration",
             Type::Instant(_) | Type::Epoch => "::larder::jiff::Timestamp",
             Type::List(inner) => return format!("::std::vec::Vec<{}>", self.kind(owner, name, &inner.kind)),
+            Type::Set(inner) => {
+                return format!("::std::collections::BTreeSet<{}>", self.kind(owner, name, inner));
+            }
+            Type::Map(inner) => return map_of(&self.kind(owner, name, &inner.kind)),
             Type::Choice(_) => {
                 return self.choices.get(&(owner, name)).cloned().unwrap_or_else(|| TEXT.to_owned());
             }
@@ -473,7 +482,11 @@ $shown            .finish()
                     i64::try_from(duration.as_millis()).ok()?
                 )
             }
+            (Value::List(list), Type::Set(_)) if list.is_empty() => {
+                "::std::collections::BTreeSet::new()".to_owned()
+            }
             (Value::List(list), _) if list.is_empty() => "::std::vec::Vec::new()".to_owned(),
+            (Value::Map(map), _) if map.is_empty() => "::std::collections::BTreeMap::new()".to_owned(),
             (Value::Instant(instant), _) => parsed(instant.to_string()),
             (Value::Date(date), _) => parsed(date.to_string()),
             (Value::Datetime(datetime), _) => parsed(datetime.to_string()),
@@ -482,12 +495,15 @@ $shown            .finish()
     }
 }
 
-/// What a choice, or a list of choices, chooses among.
+fn map_of(values: &str) -> String {
+    format!("::std::collections::BTreeMap<{TEXT}, {values}>")
+}
+
+/// What a choice, or a list, set or map of choices, chooses among.
 fn choices(kind: &Type) -> Option<&[String]> {
     match kind {
         Type::Choice(choices) => Some(choices),
-        Type::List(inner) => choices(&inner.kind),
-        _ => None,
+        kind => choices(kind.member()?),
     }
 }
 
@@ -495,8 +511,7 @@ fn choices(kind: &Type) -> Option<&[String]> {
 fn has_total_order(kind: &Type) -> bool {
     match kind {
         Type::Float | Type::Json | Type::Named(_) | Type::Zoned => false,
-        Type::List(inner) => has_total_order(&inner.kind),
-        _ => true,
+        kind => kind.member().is_none_or(has_total_order),
     }
 }
 

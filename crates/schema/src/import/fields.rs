@@ -10,8 +10,8 @@ use larder_model::{AttributeValue, Item, Number};
 
 use super::names::{self, Taken};
 use super::write::{Definition, Line};
-use crate::schema::{ListOf, Naming, Precision, Type};
-use crate::value::{Value, float_number, instant_text, number_to_f64};
+use crate::schema::{Naming, Of, Precision, Type};
+use crate::value::{Value, float_number, instant_text, members_of, number_to_f64};
 
 /// Values from which choices are guessed.
 const CHOICE_VALUES_MIN: usize = 50;
@@ -102,17 +102,22 @@ impl Types {
             AttributeValue::Bool(_) => Guess::sure(Type::Bool),
             AttributeValue::B(_) => Guess::sure(Type::Bytes),
             AttributeValue::Null => Guess::json("only NULL was seen"),
-            AttributeValue::Ss(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_) => Guess::json(format!(
-                "a set ({}): the language has no word for it, and keeps it as it is",
-                first.kind().name()
-            )),
+            AttributeValue::Ss(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_) => {
+                let members: Vec<AttributeValue> =
+                    values.iter().filter_map(|value| members_of(value)).flatten().collect();
+                let members: Vec<&AttributeValue> = members.iter().collect();
+                let inner = self.guess_within(owner, &names::singular(attribute), &members, depth + 1);
+                // A float in a set is told from another by its digits alone.
+                let kind = if inner.kind == Type::Float { Type::Decimal } else { inner.kind };
+                Guess { kind: Type::Set(Box::new(kind)), note: inner.note }
+            }
             AttributeValue::L(_) if depth < DEPTH_MAX => {
                 let members: Vec<&AttributeValue> = values.iter().flat_map(|value| list(value)).collect();
                 let inner = match members.is_empty() {
                     true => Guess::json("no member was seen"),
                     false => self.guess_within(owner, &names::singular(attribute), &members, depth + 1),
                 };
-                let kind = Type::List(Box::new(ListOf { kind: inner.kind, optional: false }));
+                let kind = Type::List(Box::new(Of { kind: inner.kind, optional: false }));
                 Guess { kind, note: inner.note }
             }
             AttributeValue::M(_) if depth < DEPTH_MAX => {
@@ -134,14 +139,20 @@ impl Types {
         let seen: usize = members.values().map(Vec::len).sum();
         let scattered = maps.len() > 2 && members.len() > 12 && seen * 3 < members.len() * maps.len();
         if scattered || members.len() > MEMBERS_MAX {
-            return Guess::json("the names of its members vary");
+            let values: Vec<&AttributeValue> = members.into_values().flatten().collect();
+            return match self.guess_within(owner, &names::singular(attribute), &values, depth + 1) {
+                Guess { kind: Type::Json, .. } => Guess::json("the names of its members vary"),
+                Guess { kind, note } => {
+                    Guess { kind: Type::Map(Box::new(Of { kind, optional: false })), note }
+                }
+            };
         }
         let mut taken = Taken::default();
         let lines = members.iter().map(|(name, values)| {
             let (field, stored) = names::field(name, self.naming, &mut taken);
             let guess = self.guess_within(owner, name, values, depth + 1);
             let mut line = Line { stored, ..Line::new(field, guess.kind.to_string()) };
-            line.optional = values.len() < maps.len();
+            line.optional = values.len() < maps.len() && !matches!(guess.kind, Type::Set(_));
             line.note = guess.note;
             if sounds_secret(&line.name) && guess.kind.is_text() {
                 line.checks.push("secret".to_owned());

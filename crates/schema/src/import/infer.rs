@@ -469,7 +469,7 @@ impl Frame<'_> {
         };
         let mut line = self.line(attribute, &kind);
         line.note = note;
-        line.optional = values.len() < items;
+        line.optional = values.len() < items && !matches!(kind, Type::Set(_));
         if indexed.is_some() && matches!(kind, Type::String | Type::Bytes) {
             line.check("nonempty");
         }

@@ -111,7 +111,6 @@ fn secrets(
         let mut kinds = vec![&field.kind];
         while let Some(kind) = kinds.pop() {
             match kind {
-                Type::List(inner) => kinds.push(&inner.kind),
                 Type::Named(name) if !seen.contains(name) => {
                     seen.push(name.clone());
                     let Some(definition) = schema.type_definition(name) else { continue };
@@ -121,7 +120,7 @@ fn secrets(
                         kinds.push(&member.kind);
                     }
                 }
-                _ => {}
+                kind => kinds.extend(kind.member()),
             }
         }
     }

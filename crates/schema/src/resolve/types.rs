@@ -1,6 +1,6 @@
 //! Second pass: the type of every field and expression, and whether checks fit them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::SignedDuration;
 use larder_model::Number;
@@ -47,7 +47,7 @@ pub(super) fn definitions<'a>(
             context.report(
                 Diagnostic::new("L0306", item.name.span, format!("`{}` contains itself", item.name.text))
                     .note("a value of this type could never end")
-                    .help("make the field that leads back optional, or a list"),
+                    .help("make the field that leads back optional, a list or a map"),
             );
         }
         let owner = Owner { name: &item.name.text, lifecycles: &[], entity: false };
@@ -62,7 +62,7 @@ pub(super) fn definitions<'a>(
     definitions
 }
 
-/// Required fields that lead back. Through a list or an optional field a value can end.
+/// Required fields that lead back. Through a list, a map or an optional field a value can end.
 fn contains_itself<'a>(
     item: &'a ast::TypeItem,
     scope: &TypeScope<'a>,
@@ -240,7 +240,11 @@ impl FieldReader<'_, '_, '_> {
             ));
             return None;
         }
-        let checks = checks(self.context, data, &kind, optional);
+        let mut checks = checks(self.context, data, &kind, optional);
+        let empty = Value::List(Vec::new());
+        if matches!(kind, Type::Set(_)) && checks_allow(&checks, &empty) {
+            checks.default = Some(empty);
+        }
         let attribute = data
             .stored_as
             .as_ref()
@@ -728,7 +732,9 @@ fn call(
         ("in", _) => return wrong_call(context, "x.in(\"Asia/Tokyo\")"),
         (_, [_, ..]) => return wrong_call(context, &format!("x.{name}()")),
         ("len", []) => {
-            let fits = of.kind.is_text() || matches!(of.kind, Type::List(_) | Type::Bytes | Type::Json);
+            let fits = of.kind.is_text()
+                || of.kind.member().is_some()
+                || matches!(of.kind, Type::Bytes | Type::Json);
             (Function::Len, Type::Int, fits)
         }
         ("lower", []) => (Function::Lower, Type::String, of.kind.is_text()),
@@ -744,7 +750,7 @@ fn call(
     if !fits {
         let for_what = match name {
             "floor" | "in" => "an instant",
-            "len" => "a text, a list or bytes",
+            "len" => "a text, a list, a set, a map or bytes",
             "iso_week" | "iso_year" => "a date or an instant",
             _ => "a text",
         };
@@ -793,8 +799,13 @@ pub(super) fn type_ref(
     let kind = match &written.kind {
         TypeKind::List(inner) => {
             let (kind, optional) = type_ref(context, inner, scope)?;
-            Type::List(Box::new(ListOf { kind, optional }))
+            Type::List(Box::new(Of { kind, optional }))
         }
+        TypeKind::Map(inner) => {
+            let (kind, optional) = type_ref(context, inner, scope)?;
+            Type::Map(Box::new(Of { kind, optional }))
+        }
+        TypeKind::Set(inner) => return set(context, written, inner, scope),
         TypeKind::Choice(choices) => {
             let mut texts: Vec<String> = Vec::new();
             for choice in choices {
@@ -859,6 +870,37 @@ pub(super) fn type_ref(
     Some((kind, written.optional))
 }
 
+/// A set is never missing: without members it is not there.
+fn set(
+    context: &mut Context<'_>,
+    written: &ast::TypeRef,
+    inner: &ast::TypeRef,
+    scope: &TypeScope<'_>,
+) -> Option<(Type, bool)> {
+    let (kind, may_miss) = type_ref(context, inner, scope)?;
+    if !kind.fits_in_set() {
+        let help = match &kind {
+            Type::Float => "write `set<decimal>`: two floats are seldom equal".to_owned(),
+            Type::Sequence => "write `set<int>`".to_owned(),
+            kind => format!("write `[{kind}]` for a list, which holds anything"),
+        };
+        context.report(
+            Diagnostic::new("L0301", inner.span, format!("a set cannot hold a {kind}"))
+                .note("DynamoDB's sets are of texts, numbers or bytes")
+                .help(help),
+        );
+        return None;
+    }
+    if may_miss || written.optional {
+        context.report(
+            Diagnostic::new("L0301", written.span, "a set and its members are never missing")
+                .note("a set without members is not stored, and is read back as empty")
+                .help(format!("write `set<{kind}>`")),
+        );
+    }
+    Some((Type::Set(Box::new(kind)), false))
+}
+
 /// What is meant by the name of a type of another language.
 fn called_elsewhere(name: &str) -> Option<&'static str> {
     Some(match name.to_lowercase().as_str() {
@@ -878,6 +920,12 @@ fn called_elsewhere(name: &str) -> Option<&'static str> {
         "any" | "object" | "document" | "jsonb" | "unknown" | "value" => {
             "`json` for any document, or give its fields a name with `type NAME { … }`"
         }
+        "set" | "hashset" | "ss" | "ns" | "bs" => {
+            "`set<string>` for a set of strings, `set<int>` for one of numbers"
+        }
+        "map" | "dict" | "dictionary" | "hashmap" | "record" => {
+            "`map<string, int>` for a map from texts to numbers, or give its fields a name with `type NAME { … }`"
+        }
         "list" | "array" | "vec" => "`[string]` for a list of strings, `[int]` for one of numbers",
         "enum" => "`\"a\" | \"b\"` for one of some texts",
         "option" | "optional" | "nullable" => "`string?` for a string that may be missing",
@@ -893,11 +941,11 @@ fn checks(context: &mut Context<'_>, data: &ast::Data, kind: &Type, optional: bo
     let mut checks = Checks::default();
     for check in &data.checks {
         let text = *kind == Type::String || *kind == Type::Url;
-        let sized = text || matches!(kind, Type::List(_) | Type::Bytes);
+        let sized = text || kind.member().is_some() || *kind == Type::Bytes;
         let number = kind.is_number() || matches!(kind, Type::Duration | Type::Epoch);
         let (fits, wants) = match &check.kind {
             CheckKind::Match(_) | CheckKind::Lower | CheckKind::Upper => (text, "a string"),
-            CheckKind::Len(_) | CheckKind::Nonempty => (sized, "a string, a list or bytes"),
+            CheckKind::Len(_) | CheckKind::Nonempty => (sized, "a string, a list, a set, a map or bytes"),
             CheckKind::In(_) | CheckKind::Positive => (number, "a number"),
             CheckKind::Secret | CheckKind::Default(_) | CheckKind::Valid { .. } => (true, ""),
         };
@@ -983,16 +1031,18 @@ fn checks(context: &mut Context<'_>, data: &ast::Data, kind: &Type, optional: bo
 }
 
 fn checks_allow(checks: &Checks, value: &Value) -> bool {
+    let allows = |length: usize| {
+        !(checks.nonempty && length == 0)
+            && checks.len.is_none_or(|(min, max)| length >= min && max.is_none_or(|max| length <= max))
+    };
     match value {
         Value::Number(number) => {
             checks.range.is_none_or(|range| range.contains(number))
                 && (!checks.positive || *number > Number::from(0))
         }
-        Value::Text(text) => {
-            let length = text.chars().count();
-            !(checks.nonempty && text.is_empty())
-                && checks.len.is_none_or(|(min, max)| length >= min && max.is_none_or(|max| length <= max))
-        }
+        Value::Text(text) => allows(text.chars().count()),
+        Value::List(members) => allows(members.len()),
+        Value::Map(members) => allows(members.len()),
         _ => true,
     }
 }
@@ -1047,7 +1097,8 @@ pub(super) fn literal_value(literal: &Literal, kind: &Type) -> Option<Value> {
             Some(Value::Duration(SignedDuration::from_millis(*millis)))
         }
         (LiteralKind::Bool(value), Type::Bool) => Some(Value::Bool(*value)),
-        (LiteralKind::EmptyList, Type::List(_)) => Some(Value::List(Vec::new())),
+        (LiteralKind::EmptyList, Type::List(_) | Type::Set(_)) => Some(Value::List(Vec::new())),
+        (LiteralKind::EmptyList, Type::Map(_)) => Some(Value::Map(BTreeMap::new())),
         (LiteralKind::Text(template), kind) => {
             let text = template.plain()?;
             match kind {

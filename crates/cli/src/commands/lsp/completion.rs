@@ -6,9 +6,24 @@
 use larder_schema::{BLOCKS, Place, SETTINGS, Span, Symbol, SymbolKind, Token, TokenKind, tokens};
 use lsp_types::{CompletionItem, CompletionItemKind, Documentation};
 
-const TYPES: [&str; 15] = [
-    "string", "int", "float", "decimal", "bool", "bytes", "json", "uuid", "url", "date", "datetime",
-    "instant", "epoch", "duration", "sequence",
+const TYPES: [&str; 17] = [
+    "string",
+    "int",
+    "float",
+    "decimal",
+    "bool",
+    "bytes",
+    "json",
+    "uuid",
+    "url",
+    "date",
+    "datetime",
+    "instant",
+    "epoch",
+    "duration",
+    "sequence",
+    "set<",
+    "map<string, ",
 ];
 const CHECKS: [&str; 9] =
     ["match", "in", "positive", "len", "nonempty", "lower", "upper", "default", "secret"];

@@ -416,6 +416,18 @@ fn is_always(members: &[Member<'_>], name: &str) -> bool {
     named.is_some_and(|member| !matches!(member.presence, Presence::Perhaps))
 }
 
+/// Any number of what becomes this.
+fn each(of: &str) -> String {
+    format!("impl ::std::iter::IntoIterator<Item = impl ::std::convert::Into<{of}>>")
+}
+
+fn each_into(values: &str, of: &str) -> String {
+    format!(
+        "::std::iter::Iterator::map(::std::iter::IntoIterator::into_iter({values}), \
+         ::std::convert::Into::<{of}>::into)"
+    )
+}
+
 fn setters_of(member: &Member<'_>) -> String {
     let plain = member.identifier.trim_start_matches("r#");
     let label = quoted(member.name);
@@ -447,23 +459,34 @@ fn setters_of(member: &Member<'_>) -> String {
     }
     if member.field.is_stored() && matches!(member.field.kind, Type::List(_)) {
         let about = [format!("Appends to `{}`, atomically.", member.name)];
-        let (values, given) = match kind.strip_prefix("::std::vec::Vec<::larder::Loose<") {
-            None => (format!(", values: {kind}"), "values".to_owned()),
-            Some(inner) => {
-                let inner = format!("::larder::Loose<{}", inner.strip_suffix('>').unwrap_or(inner));
-                (
-                    format!(
-                        ", values: impl ::std::iter::IntoIterator<Item = impl ::std::convert::Into<{inner}>>"
-                    ),
-                    format!(
-                        "::std::iter::Iterator::collect::<{kind}>(::std::iter::Iterator::map(\
-                         ::std::iter::IntoIterator::into_iter(values), ::std::convert::Into::into))"
-                    ),
-                )
+        let (values, given) = match &member.of {
+            Some(of) if member.is_loose => {
+                (each(of), format!("::std::iter::Iterator::collect::<{kind}>({})", each_into("values", of)))
             }
+            _ => (kind.clone(), "values".to_owned()),
         };
+        let values = format!(", values: {values}");
         let call = format!("append({label}, {given})");
         out.push_str(&setter(&about, &format!("append_{plain}"), &values, &call));
+    }
+    if let (true, Type::Set(_), Some(of)) = (member.field.is_stored(), &member.field.kind, &member.of) {
+        let members = format!(", members: {}", each(of));
+        for (method, what) in [("insert", "Puts members into"), ("remove", "Takes members out of")] {
+            let about = [format!("{what} `{}`, atomically.", member.name)];
+            let call = format!("{method}({label}, {})", each_into("members", of));
+            out.push_str(&setter(&about, &format!("{method}_{plain}"), &members, &call));
+        }
+    }
+    if let (true, Type::Map(_), Some(of)) = (member.field.is_stored(), &member.field.kind, &member.of) {
+        let (accepted, value) = argument(of, "value");
+        let name = format!(", name: impl ::std::convert::Into<{TEXT}>");
+        let about = [format!("Sets what `{}` holds under a name, and leaves the rest alone.", member.name)];
+        let entry = format!("{name}, value: {accepted}");
+        let call = format!("insert_at({label}, name, {value})");
+        out.push_str(&setter(&about, &format!("insert_{plain}"), &entry, &call));
+        let about = [format!("Removes what `{}` holds under a name.", member.name)];
+        let call = format!("remove_at({label}, name)");
+        out.push_str(&setter(&about, &format!("remove_{plain}"), &name, &call));
     }
     if member.field.optional {
         let about = [format!("Removes `{}`.", member.name)];
