@@ -111,6 +111,58 @@ fn what_is_put_can_be_got_and_removed() {
 }
 
 #[test]
+fn sets_and_maps_are_json_in_and_out() {
+    let place = Place::new();
+    let schema = include_str!("../../larder/examples/post.larder");
+    std::fs::write(place.0.path().join("schemas/post.larder"), schema).unwrap();
+    let parcel = ["put", "post.Parcel", "number=SE100000001", "carrier=postnord", "receiver=ada"];
+    let put = |more: &[&'static str]| [&parcel[..], &["promised_on=2026-01-16"], more].concat();
+    let error = place.fails(1, &put(&[r#"handling=["signed", "wet"]"#, r#"charges={"postage": "much"}"#]));
+    assert!(
+        error.contains(
+            r#"Parcel.handling[1]: must be of type "cold" | "fragile" | "signed", and it is "wet""#
+        ),
+        "{error}"
+    );
+    assert!(
+        error.contains(r#"Parcel.charges["postage"]: must be of type decimal, and it is "much""#),
+        "{error}"
+    );
+
+    place
+        .ok(&put(&[r#"handling=["signed", "cold", "cold"]"#, r#"charges={"postage": 89, "customs": 12.5}"#]));
+    let get = ["get", "post.Parcel", "number=SE100000001"];
+    let shown = place.ok(&get);
+    assert!(shown.contains("\nhandling     [\"cold\",\"signed\"]\n"), "{shown}");
+    assert!(shown.contains("\ncharges      {\"customs\":12.5,\"postage\":89}\n"), "{shown}");
+    let before = place.ok(&[&get[..], &["--json"]].concat());
+    let told = place.ok_with(&["put", "post.Parcel", "--file", "-"], &before);
+    assert!(told.starts_with("unchanged: "), "{told}");
+    let found = place.json(&["query", "post.Parcel", "by_receiver", "receiver=ada"]);
+    assert_eq!(found[0]["charges"], json!({"customs": 12.5, "postage": 89}));
+
+    // What is empty is shown, though it is not stored.
+    place.ok(&put(&["handling=[]", "charges={}"]));
+    let read = &place.json(&get)[0];
+    assert_eq!((&read["handling"], &read["charges"]), (&json!([]), &json!({})));
+
+    place.ok(&["seed", "post", "--count", "20"]);
+    let all = place.ok(&["dump", "post"]);
+    assert!(all.contains(r#""SS""#), "{all}");
+    let other = Place::new();
+    std::fs::write(other.0.path().join("schemas/post.larder"), schema).unwrap();
+    std::fs::write(other.0.path().join("all.jsonl"), &all).unwrap();
+    other.ok(&["load", "all.jsonl"]);
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&other.ok(&["dump", "post"])), sorted(&all));
+    assert_eq!(other.json(&["scan", "post.Report", "--yes"]).len(), 20);
+}
+
+#[test]
 fn what_get_prints_put_takes() {
     let place = Place::new();
     let lunch =

@@ -127,3 +127,8 @@ pub use store::{Address, Store, at_most};
 pub use system::System;
 pub use transact::Transaction;
 pub use unread::{FirstUnread, Unread};
+
+/// The program in the guide runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/post.md")]
+mod guide {}
