@@ -258,6 +258,15 @@ fn names_are_completed_and_lead_to_their_definition() {
             offered.as_array().expect("a list").iter().filter_map(|one| one["label"].as_str()).collect();
         assert!(labels.contains(&expected), "{words:?}: {labels:?}");
     }
+    let uri_of_map = "file:///nowhere/map.larder";
+    let with_map = SCHEMA.replace("[Dish]", "map<string, Dish>");
+    editor.open(uri_of_map, &with_map);
+    for (words, expected) in [("dishes:     ", "map<string, "), ("map<", "string"), ("map<string, ", "Dish")]
+    {
+        let offered = editor.ask("textDocument/completion", at(uri_of_map, &with_map, words));
+        let mut labels = offered.as_array().expect("a list").iter().map(|one| &one["label"]);
+        assert!(labels.any(|label| label == expected), "{words:?}: {offered}");
+    }
     for (words, definition) in [("    ttl  ke", "param "), ("[Di", "type "), ("\"{rest", "ttl  keep\n    ")] {
         let found = editor.ask("textDocument/definition", at(uri, SCHEMA, words));
         assert_eq!(found["uri"], uri);

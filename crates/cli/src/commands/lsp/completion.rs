@@ -274,8 +274,9 @@ fn continuations(before: &Before<'_>, names: &Names<'_>) -> Vec<CompletionItem> 
 }
 
 fn typed(last: &str, before: &Before<'_>, names: &Names<'_>) -> Vec<CompletionItem> {
+    let in_map = last == "," && before.has("<") && !before.has(">");
     match last {
-        ":" | "[" => {
+        _ if in_map || [":", "[", "<"].contains(&last) => {
             let mut items = names.of(SymbolKind::Type);
             items.extend(words(&TYPES, CompletionItemKind::KEYWORD, "type"));
             items
