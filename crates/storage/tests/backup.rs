@@ -409,7 +409,7 @@ fn without_both_descriptions_plain_backups_can_be_read_and_encrypted_ones_say_wh
         }
         match (key, Repository::open_or_create(dir.path(), key)) {
             (None, repository) => {
-                assert!(!restored(&repository.unwrap(), &made.manifest).unwrap().is_empty())
+                assert!(!restored(&repository.unwrap(), &made.manifest).unwrap().is_empty());
             }
             (Some(_), error) => {
                 let error = error.unwrap_err().to_string();
