@@ -1,6 +1,6 @@
 //! The tree's disk, page by page checked against what was written.
 //!
-//! redb believes what it reads. So below it every page of 4 KiB has a tag: a keyed hash of its number and its
+//! redb believes what it reads. So below it every page of 4 KiB has a tag: a hash of its number and its
 //! bytes. Tags are kept in nodes of their own, whose tags are kept in nodes above, and those in a root. A page that
 //! was flipped, moved, copied, zeroed, put back to what it was earlier, or cut off does not match its tag.
 //!
@@ -29,6 +29,7 @@
 use crate::{Disk, Error};
 use highway::{HighwayHash, HighwayHasher};
 use parking_lot::{Mutex, RwLock};
+use rapidhash::v3::rapidhash_v3;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -73,7 +74,12 @@ enum Kind {
 
 /// The key of all tags, and the one way to make one.
 #[derive(Clone, Copy)]
-pub(crate) struct TagKey(pub(crate) [u64; 4]);
+pub(crate) enum TagKey {
+    /// Of a store that is not encrypted: against chance alone, because whoever can write the file can make any tag.
+    Open([u64; 4]),
+    /// Nobody without it makes a tag.
+    Secret([u64; 4]),
+}
 
 impl TagKey {
     /// Of bytes in a place. Never zero, which stands for what was never written, and never [`LOST`].
@@ -83,10 +89,19 @@ impl TagKey {
 
     /// The same for what others keep: `about` tells two uses and two places apart.
     pub(crate) fn sum(self, about: [u64; 2], bytes: &[u8]) -> u64 {
-        let mut hasher = HighwayHasher::new(highway::Key(self.0));
-        hasher.append(bytes);
-        hasher.append(about.map(u64::to_le_bytes).as_flattened());
-        hasher.finalize64().clamp(1, LOST - 1)
+        let sum = match self {
+            Self::Open([a, b, c, d]) => {
+                let words = [rapidhash_v3(bytes), about[0], about[1], a, b, c, d];
+                rapidhash_v3(words.map(u64::to_le_bytes).as_flattened())
+            }
+            Self::Secret(key) => {
+                let mut hasher = HighwayHasher::new(highway::Key(key));
+                hasher.append(bytes);
+                hasher.append(about.map(u64::to_le_bytes).as_flattened());
+                hasher.finalize64()
+            }
+        };
+        sum.clamp(1, LOST - 1)
     }
 }
 

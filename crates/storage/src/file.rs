@@ -14,7 +14,8 @@
 //! A header is written and synced before anything else is, so a disk without one is new, or is not ours. It is
 //! written again once the tree is there: from then on a file without a tree was cut short.
 //!
-//! Formats before 3 had no tags (`early.rs`).
+//! Formats before 3 had no tags (`early.rs`). In format 3 the tags of a store without a key were made as those of one with a key
+//! are; such a store stays as it is.
 
 use crate::checked::{Checked, ROOTS_BYTES, TagKey};
 use crate::early;
@@ -32,7 +33,9 @@ use std::sync::Arc;
 
 pub(crate) const FILE_NAME: &str = "larder.redb";
 const MARK: [u8; 8] = *b"larder\r\n";
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
+/// The last whose tags are all made with HighwayHash.
+const SLOW_TAGS_VERSION: u64 = 3;
 const HEADER_BYTES: u64 = 4096;
 const REACH_BYTES: u64 = 4096;
 const HEAD_BYTES: u64 = HEADER_BYTES + REACH_BYTES + ROOTS_BYTES;
@@ -98,12 +101,13 @@ pub(crate) fn parts(
         return Err(Error::Gone { cause: "it was cut short".to_owned() });
     }
     let (disk, tag_key) = match (&header.wrapped, key) {
-        (None, None) => (disk, TagKey(header.salt)),
+        (None, None) if header.version <= SLOW_TAGS_VERSION => (disk, TagKey::Secret(header.salt)),
+        (None, None) => (disk, TagKey::Open(header.salt)),
         (Some(_), None) => return Err(Error::Sealed),
         (None, Some(_)) => return Err(Error::NotSealed),
         (Some(wrapped), Some(key)) => {
             let data_key = DataKey::unwrap(wrapped, key).ok_or(Error::WrongKey)?;
-            let tag_key = TagKey(data_key.tag_key(header.salt));
+            let tag_key = TagKey::Secret(data_key.tag_key(header.salt));
             (Arc::new(Sealed::new(disk, HEADER_BYTES, &data_key)) as Arc<dyn Disk>, tag_key)
         }
     };
@@ -215,7 +219,7 @@ fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<Header, 
     let (words, _) = salt.as_chunks::<8>();
     let salt = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
     let wrapped = key.map(|key| Ok::<_, Error>(DataKey::random()?.wrap(key))).transpose()?;
-    let header = Header { log_bytes, finished: false, salt, number: 0, wrapped };
+    let header = Header { version: VERSION, log_bytes, finished: false, salt, number: 0, wrapped };
     disk.set_len(2 * HEAD_BYTES + log_bytes)?;
     header.write_both(disk)?;
     Ok(header)
@@ -227,6 +231,7 @@ fn not_ours() -> Error {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Header {
+    version: u64,
     log_bytes: u64,
     /// The tree was made.
     finished: bool,
@@ -287,14 +292,14 @@ impl Header {
         }
         let salt = [word(5), word(6), word(7), word(8)];
         let wrapped = if sealed == 1 { wrapped.as_array().copied() } else { None };
-        Ok(Some(Self { log_bytes, finished: finished == 1, salt, number, wrapped }))
+        Ok(Some(Self { version, log_bytes, finished: finished == 1, salt, number, wrapped }))
     }
 
     fn write(&self, disk: &dyn Disk, place: u64) -> Result<(), Error> {
-        let Self { log_bytes, finished, salt, number, wrapped } = self;
+        let Self { version, log_bytes, finished, salt, number, wrapped } = self;
         let sealed = u64::from(wrapped.is_some());
         let words =
-            [VERSION, *log_bytes, sealed, u64::from(*finished), *number, salt[0], salt[1], salt[2], salt[3]];
+            [*version, *log_bytes, sealed, u64::from(*finished), *number, salt[0], salt[1], salt[2], salt[3]];
         let words = words.map(u64::to_le_bytes).concat();
         let wrapped = wrapped.unwrap_or([0; WRAPPED_BYTES]);
         disk.write(place, &summed([&MARK[..], &words, &wrapped].concat()))?;

@@ -50,3 +50,17 @@ fn format_2_becomes_a_new_store() {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }
+
+#[test]
+fn format_3_opens_as_it_is_and_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    lay(dir.path(), "format-3-plain.redb.gz");
+    check(&Store::open_read_only(dir.path(), Options::default()).unwrap());
+    for _ in 0..2 {
+        let store = Store::open(dir.path(), Options::default()).unwrap();
+        check(&store);
+        store.close().unwrap();
+        let version = std::fs::read(dir.path().join("larder.redb")).unwrap()[8..16].try_into().unwrap();
+        assert_eq!(u64::from_le_bytes(version), 3);
+    }
+}
