@@ -38,8 +38,8 @@ pub use bounded::at_most;
 pub use faults::{Fault, Faults};
 pub use items::Page;
 pub use larder_engine::ops;
-#[doc(hidden)]
 use layered::Layered;
+#[doc(hidden)]
 pub use observed::Probes;
 pub use requests::Requests;
 pub use skipping::Skipped;

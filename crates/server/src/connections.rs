@@ -33,7 +33,7 @@ const CROWDED_EVERY: Duration = Duration::from_secs(1);
 const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 const HEADER_BYTES_MAX: u32 = 64 * 1024;
 /// What a connection of HTTP/1 reads ahead, and so what a head may be.
-const READ_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const READ_BYTES_MAX: usize = 64 * 1024;
 /// What a connection of HTTP/2 may send ahead of what is taken from it: a stream, and all of them.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
@@ -70,7 +70,7 @@ pub(crate) async fn serve(
                         tracing::warn!(
                             limit = connections_max,
                             "connections are closed unserved: there are as many as there may be; \
-                             --connections sets how many"
+                             --connections and --memory-limit set how many"
                         );
                     }
                 }

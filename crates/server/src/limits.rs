@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use crate::connections::READ_BYTES_MAX;
 use larder_model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_MEMORY_BYTES_MAX};
 
 const MIB: usize = 1024 * 1024;
@@ -14,6 +15,7 @@ pub struct Limits {
     /// What all requests in flight may make the process take, with their bodies, their answers and their connections: at
     /// least [`Limits::MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
+    /// Fewer are served where [`memory_bytes`](Self::memory_bytes) has no room for them.
     pub connections: usize,
 }
 
@@ -28,7 +30,14 @@ impl Limits {
     /// counted: buffers of connections, and what the allocator has not given back. Of 500 hostile clients the server
     /// took 197 to 200 MiB where 128 were counted, and 709 to 777 where 704 were.
     pub(crate) const fn counted_bytes(&self) -> usize {
-        self.memory_bytes / 4 * 3 - 64 * MIB
+        (self.memory_bytes / 4 * 3).saturating_sub(64 * MIB)
+    }
+
+    /// How many connections are served: as many as half of the rest has room for, if each sends as much as it may of a head
+    /// that does not end.
+    pub(crate) fn connections_max(&self) -> usize {
+        let rest = self.memory_bytes - self.counted_bytes();
+        self.connections.min(rest / 2 / READ_BYTES_MAX).max(1)
     }
 
     /// What suits this machine.
@@ -67,6 +76,12 @@ fn quarter(available: Option<usize>, ours: Option<usize>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_take_no_more_than_their_part() {
+        let served = |memory_bytes| Limits { memory_bytes, connections: 4096 }.connections_max();
+        assert_eq!([256 * MIB, 1024 * MIB, 4096 * MIB].map(served), [1024, 2560, 4096]);
+    }
 
     #[test]
     fn a_quarter_of_what_there_is() {

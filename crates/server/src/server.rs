@@ -89,7 +89,7 @@ impl Server {
         let Some(config) = self.own else {
             let metrics = Metrics::new(self.engine, None, None, Arc::clone(&budget), self.more_metrics);
             let endpoint = Arc::new(Endpoint::new(pipeline, None, clock, metrics, budget));
-            connections::serve(self.listener, endpoint, limits.connections, shutdown).await;
+            connections::serve(self.listener, endpoint, limits.connections_max(), shutdown).await;
             return Ok(());
         };
         let (ask, asked) = mpsc::channel(16);
@@ -112,7 +112,7 @@ impl Server {
 
         let watch = config.archive.map(|_| tokio::spawn(archive::watch(self.engine.store().clone())));
 
-        connections::serve(self.listener, endpoint, limits.connections, shutdown).await;
+        connections::serve(self.listener, endpoint, limits.connections_max(), shutdown).await;
 
         if let Some(watch) = watch {
             watch.abort();

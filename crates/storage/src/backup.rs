@@ -267,10 +267,13 @@ impl Repository {
 
     /// Makes the second description like the first, or the first like the second.
     fn keep_description_twice(&self) -> Result<(), Error> {
-        let texts = [self.folder.read(DESCRIPTION)?, self.folder.read(SECOND_DESCRIPTION)?];
-        match read_description(&self.folder)? {
-            _ if texts[0].is_some() && texts[0] == texts[1] => Ok(()),
-            wrapped => describe(&self.folder, wrapped.as_deref()),
+        let wrapped = read_description(&self.folder)?;
+        let whole = description(wrapped.as_deref());
+        let is_whole =
+            |name: &str| matches!(self.folder.read(name), Ok(Some(text)) if text == whole.as_bytes());
+        match [DESCRIPTION, SECOND_DESCRIPTION].into_iter().all(is_whole) {
+            true => Ok(()),
+            false => describe(&self.folder, wrapped.as_deref()),
         }
     }
 
@@ -545,13 +548,17 @@ fn describe_new(folder: &Folder, key: Option<Key>) -> Result<(), Error> {
 }
 
 fn describe(folder: &Folder, wrapped: Option<&str>) -> Result<(), Error> {
-    let sum = Hash::of(&[wrapped.unwrap_or_default().as_bytes()]).to_string();
-    let text = json!({"what": "backups of a Larder store", "format": FORMAT, "key": wrapped, "sum": sum});
     for name in [DESCRIPTION, SECOND_DESCRIPTION] {
-        folder.put(name, format!("{text:#}\n").as_bytes())?;
+        folder.put(name, description(wrapped).as_bytes())?;
         folder.sync()?;
     }
     Ok(())
+}
+
+fn description(wrapped: Option<&str>) -> String {
+    let sum = Hash::of(&[wrapped.unwrap_or_default().as_bytes()]).to_string();
+    let text = json!({"what": "backups of a Larder store", "format": FORMAT, "key": wrapped, "sum": sum});
+    format!("{text:#}\n")
 }
 
 /// Whether backups are kept here, or were meant to be.
@@ -568,13 +575,27 @@ fn manifests(folder: &Folder) -> Result<Vec<String>, Error> {
 
 /// The wrapped key, from the copy that can be read; none if there is no encryption.
 fn read_description(folder: &Folder) -> Result<Option<String>, Error> {
-    let mut wrong = None;
+    let (mut whole, mut wrong) = (None, None);
     for name in [DESCRIPTION, SECOND_DESCRIPTION] {
-        let Some(text) = folder.read(name)? else { continue };
-        match wrapped_key(&text) {
-            Ok(wrapped) => return Ok(wrapped),
-            Err(cause) => wrong = wrong.or(Some((name, cause))),
-        }
+        let cause = match folder.read(name) {
+            Ok(None) => continue,
+            Ok(Some(text)) => match Description::read(&text) {
+                Description::Whole(wrapped) => {
+                    whole = whole.or(Some(wrapped));
+                    continue;
+                }
+                Description::Later => {
+                    return Err(unfit(&folder.file(name), "it is of a later format: use a newer Larder"));
+                }
+                Description::Damaged(cause) => cause.to_owned(),
+            },
+            // The disk may have lost the one and not the other.
+            Err(error) => error.to_string(),
+        };
+        wrong = wrong.or(Some((name, cause)));
+    }
+    if let Some(wrapped) = whole {
+        return Ok(wrapped);
     }
     // Without encryption it says nothing that its manifests do not.
     let backups = folder.child(BACKUPS);
@@ -597,17 +618,26 @@ fn read_description(folder: &Folder) -> Result<Option<String>, Error> {
     })
 }
 
-/// The wrapped key of a repository; none if it is not encrypted.
-fn wrapped_key(text: &[u8]) -> Result<Option<String>, String> {
-    let fields: Value = serde_json::from_slice(text).map_err(|_| "it is damaged".to_owned())?;
-    let format = fields["format"].as_u64().ok_or("it has no \"format\"")?;
-    if format > FORMAT {
-        return Err("it is of a later format: use a newer Larder".to_owned());
+enum Description {
+    /// With the wrapped key, unless the backups are not encrypted.
+    Whole(Option<String>),
+    Later,
+    Damaged(&'static str),
+}
+
+impl Description {
+    fn read(text: &[u8]) -> Self {
+        let Ok(fields) = serde_json::from_slice::<Value>(text) else { return Self::Damaged("it is damaged") };
+        match fields["format"].as_u64() {
+            None => return Self::Damaged("it has no \"format\""),
+            Some(format) if format > FORMAT => return Self::Later,
+            Some(_) => {}
+        }
+        let key = fields["key"].as_str().map(str::to_owned);
+        let sum = Hash::of(&[key.as_deref().unwrap_or_default().as_bytes()]).to_string();
+        if fields["sum"].as_str() != Some(&sum) || (key.is_none() && !fields["key"].is_null()) {
+            return Self::Damaged("its checksum does not match");
+        }
+        Self::Whole(key)
     }
-    let key = fields["key"].as_str().map(str::to_owned);
-    let sum = Hash::of(&[key.as_deref().unwrap_or_default().as_bytes()]).to_string();
-    if fields["sum"].as_str() != Some(&sum) || (key.is_none() && !fields["key"].is_null()) {
-        return Err("its checksum does not match".to_owned());
-    }
-    Ok(key)
 }

@@ -400,6 +400,31 @@ fn one_of_the_two_descriptions_is_enough_and_the_next_backup_heals_the_other() {
 }
 
 #[test]
+fn a_description_that_the_disk_does_not_give_is_one_that_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = back_up(&Repository::open_or_create(dir.path(), key(1)).unwrap(), &store(1), 0);
+    fs::remove_file(dir.path().join("repository.json")).unwrap();
+    // What is a directory cannot be read, as what is on a bad sector cannot.
+    fs::create_dir(dir.path().join("repository.json")).unwrap();
+    let repository = Repository::open(dir.path(), key(1)).unwrap();
+    assert!(!restored(&repository, &made.manifest).unwrap().is_empty());
+}
+
+#[test]
+fn a_description_of_a_later_format_is_left_alone() {
+    for name in ["repository.json", "repository.2.json"] {
+        let dir = tempfile::tempdir().unwrap();
+        back_up(&Repository::open_or_create(dir.path(), None).unwrap(), &store(1), 0);
+        let path = dir.path().join(name);
+        let later = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 2");
+        fs::write(&path, &later).unwrap();
+        let error = Repository::open_or_create(dir.path(), None).unwrap_err().to_string();
+        assert!(error.contains("it is of a later format: use a newer Larder"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), later);
+    }
+}
+
+#[test]
 fn without_both_descriptions_plain_backups_can_be_read_and_encrypted_ones_say_what_is_gone() {
     for key in [None, key(1)] {
         let dir = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", env = "LARDER_KEY_FILE", conflicts_with = "memory")]
     key_file: Option<PathBuf>,
     /// What all requests in flight may take of the memory, as in 512M or 2G; what does not fit is answered with
-    /// ThrottlingException [default: a quarter of what is free]
+    /// ThrottlingException [default: a quarter of what is free, at least 256M]
     #[arg(long, value_name = "SIZE", value_parser = memory_limit)]
     memory_limit: Option<usize>,
     /// How many connections are served at once

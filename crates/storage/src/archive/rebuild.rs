@@ -275,7 +275,9 @@ impl<'a> Lines<'a> {
         match walked {
             // What cannot be read comes after something that is later than the moment.
             Err(error) if found.is_some() && after.is_some() => {
-                notes.push(format!("what was committed afterwards cannot be read to its end: {error}"));
+                notes.push(format!(
+                    "what was committed afterwards cannot be read to its end, and if the clock was ahead there, what was made by then is not in it: {error}"
+                ));
             }
             walked => drop(walked?),
         }
