@@ -189,7 +189,7 @@ fn a_directory_keeps_backups_of_a_store_and_makes_a_new_one_of_them() {
     refused(
         dir,
         &["restore", "--from", "kept", "--to", "other"],
-        "other.unfinished is where the store is made",
+        "other.unfinished is there, where the store is made",
     );
     assert!(dir.join("other.unfinished/mine").exists());
 

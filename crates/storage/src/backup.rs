@@ -268,13 +268,18 @@ impl Repository {
     /// Makes the second description like the first, or the first like the second.
     fn keep_description_twice(&self) -> Result<(), Error> {
         let wrapped = read_description(&self.folder)?;
-        let whole = description(wrapped.as_deref());
-        let is_whole =
-            |name: &str| matches!(self.folder.read(name), Ok(Some(text)) if text == whole.as_bytes());
-        match [DESCRIPTION, SECOND_DESCRIPTION].into_iter().all(is_whole) {
-            true => Ok(()),
-            false => describe(&self.folder, wrapped.as_deref()),
+        match self.broken_descriptions(wrapped.as_deref()).next() {
+            Some(_) => describe(&self.folder, wrapped.as_deref()),
+            None => Ok(()),
         }
+    }
+
+    /// Those that are not there, or not what they should be.
+    fn broken_descriptions(&self, wrapped: Option<&str>) -> impl Iterator<Item = &'static str> {
+        let whole = description(wrapped);
+        let is_whole =
+            move |name: &str| matches!(self.folder.read(name), Ok(Some(text)) if text == whole.as_bytes());
+        [DESCRIPTION, SECOND_DESCRIPTION].into_iter().filter(move |name| !is_whole(name))
     }
 
     pub(crate) fn begin(&self) -> Result<Writer, Error> {
@@ -326,6 +331,11 @@ impl Repository {
     /// Reads backups through, or one of them. Nothing is changed.
     pub fn verify(&self, id: Option<&str>, progress: &mut dyn FnMut(Progress)) -> Result<Verified, Error> {
         let mut verified = Verified::default();
+        let wrapped = read_description(&self.folder)?;
+        verified.problems.extend(self.broken_descriptions(wrapped.as_deref()).map(|name| {
+            let path = self.folder.file(name);
+            format!("{}: it is not whole; the next backup writes it again", path.display())
+        }));
         let mut seen = HashSet::new();
         let mut done = Progress::default();
         let found = match id {

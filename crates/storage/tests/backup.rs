@@ -390,6 +390,8 @@ fn one_of_the_two_descriptions_is_enough_and_the_next_backup_heals_the_other() {
                 }
                 assert!(Repository::is_in(dir.path()));
                 let made = Repository::open(dir.path(), key).unwrap().list().unwrap().remove(0).unwrap();
+                let told = problems(&Repository::open(dir.path(), key).unwrap());
+                assert!(told.len() == 1 && told[0].contains(name), "{told:?}");
                 let repository = Repository::open_or_create(dir.path(), key).unwrap();
                 assert!(restored(&repository, &made).unwrap() == entries(&store.snapshot()));
                 back_up(&repository, &store, 1);

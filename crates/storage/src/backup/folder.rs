@@ -138,7 +138,7 @@ impl Folder {
 
     /// What is in a file; absent if there is none.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.on(&self.file(name), || match fs::read(self.file(name)) {
+        self.on(&self.file(name), || match whole(&self.file(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -279,6 +279,14 @@ fn sync_directory(path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()?;
     }
     Ok(())
+}
+
+/// A whole file. A pipe would be waited for.
+fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    fs::read(path)
 }
 
 /// A part of a file, for files too large to be read at once.

@@ -3,9 +3,9 @@
 //! It is made beside its place and moved there once it is whole and opens, so that an interrupted one is never taken for a
 //! store.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{fs, io};
 
 use larder_engine::Engine;
 use larder_engine::ops::ListTables;
@@ -61,20 +61,13 @@ fn beside(to: &Path) -> Result<PathBuf, String> {
     let mut unfinished = name.to_owned();
     unfinished.push(".unfinished");
     let unfinished = to.with_file_name(unfinished);
-    let ours = |entry: io::Result<fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("larder."))
-    };
-    if fs::read_dir(&unfinished).is_ok_and(|mut entries| !entries.all(ours)) {
-        return Err(format!(
-            "{} is where the store is made, and it holds something else: remove it, or name another directory with --to",
+    match fs::symlink_metadata(&unfinished) {
+        Ok(_) => Err(format!(
+            "{} is there, where the store is made: a restore that was interrupted leaves it behind; remove it, or name another \
+             directory with --to",
             unfinished.display()
-        ));
-    }
-    match fs::remove_dir_all(&unfinished) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{}: {error}", unfinished.display()))
-        }
-        _ => Ok(unfinished),
+        )),
+        Err(_) => Ok(unfinished),
     }
 }
 
