@@ -237,7 +237,7 @@ pub const RULES: &[Rule] = &[
     error(
         "L0404",
         "a validity that cannot be counted",
-        "`valid 7d from completed_at` hides a field from readers once that moment is so long ago. The field must be\noptional, and the other a stored instant.",
+        "`valid 7d from completed_at` hides a field from readers once that moment is so long ago. The field must be\noptional, which a set never is, and the other a stored instant.",
     ),
     error(
         "L0501",

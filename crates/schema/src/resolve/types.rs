@@ -803,7 +803,14 @@ pub(super) fn type_ref(
         }
         TypeKind::Map(inner) => {
             let (kind, optional) = type_ref(context, inner, scope)?;
-            Type::Map(Box::new(Of { kind, optional }))
+            if optional {
+                context.report(
+                    Diagnostic::new("L0301", inner.span, "what a map holds is never missing")
+                        .note("a name that is in the map has a value; one that has none is not in it")
+                        .help(format!("write `map<string, {kind}>`")),
+                );
+            }
+            Type::Map(Box::new(Of { kind, optional: false }))
         }
         TypeKind::Set(inner) => return set(context, written, inner, scope),
         TypeKind::Choice(choices) => {
@@ -1003,7 +1010,17 @@ fn checks(context: &mut Context<'_>, data: &ast::Data, kind: &Type, optional: bo
                     );
                     continue;
                 };
-                if !optional {
+                if matches!(kind, Type::Set(_)) {
+                    context.report(
+                        Diagnostic::new("L0404", check.span, "a set has no time of its own")
+                            .note("when that is over a field is missing, and a set never is")
+                            .help(format!(
+                                "write a list: `{}: [{}]?`",
+                                data.name.text,
+                                kind.member().unwrap_or(kind)
+                            )),
+                    );
+                } else if !optional {
                     context.report(
                         Diagnostic::new(
                             "L0404",
