@@ -248,7 +248,7 @@ impl Census {
 fn conforms(core: &Arc<Core>, item: &Item) -> bool {
     let now = core.unix_now();
     if item.contains(PARTS) || item.contains(PACKED) {
-        shelf::read_part::<Entry>(core, item, now).is_ok()
+        shelf::read_part::<Entry>(core, item, now, &[]).is_ok()
     } else {
         shelf::read::<Entry>(core, item, now).is_ok()
     }

@@ -154,8 +154,8 @@ impl Core {
         Ok(fields)
     }
 
-    /// Writes what a record breaks into the field for it. A record that lacks a field, or in which something is of another
-    /// type that its key or an equation rests on, cannot be kept at all.
+    /// Writes what a record breaks into the field for it. A record that lacks a field, whose set must have members and has
+    /// none, or in which something is of another type that its key or an equation rests on, cannot be kept at all.
     fn record_violations(
         &self,
         fields: &mut Fields,
@@ -167,9 +167,10 @@ impl Core {
         let fatal = |violation: &Violation| {
             let Some(field) = entity.field(violation.field()) else { return true };
             let is_kept = self.schema.keeps_faults(self.table(), entity, field);
+            let is_left_out = || fields.get(&field.name).is_some_and(|value| value.is_left_out(&field.kind));
             in_key.contains(&field.name)
                 || match violation.fault {
-                    Fault::Check => false,
+                    Fault::Check => is_left_out(),
                     Fault::Missing => !is_kept || violation.is_of_whole(),
                     Fault::Type | Fault::Unknown => {
                         !is_kept || (field.kind.holds_loosely() && violation.is_of_whole())
@@ -342,7 +343,7 @@ impl Core {
     /// what that program alone knew cannot be read by anyone.
     pub(crate) fn complete(&self, fields: &mut Fields, item: &Item) -> Result<(), Error> {
         let entity = self.entity();
-        entity.add_empty_sets(fields);
+        entity.add_empty_sets(fields, None);
         let is_needed = |field: &larder_schema::Field| {
             field.is_stored() && field.checks.default.is_none() && !entity.may_be_missing(field)
         };

@@ -764,9 +764,8 @@ impl Asked {
     fn read<V: View>(&self, core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
         match self.index(core).map(|index| &index.projection) {
             None | Some(schema::Projection::All) => shelf::read(core, item, now),
-            Some(schema::Projection::Keys | schema::Projection::Include(_)) => {
-                shelf::read_part(core, item, now)
-            }
+            Some(schema::Projection::Keys) => shelf::read_part(core, item, now, &[]),
+            Some(schema::Projection::Include(shown)) => shelf::read_part(core, item, now, shown),
         }
     }
 

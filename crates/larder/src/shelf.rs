@@ -447,9 +447,16 @@ pub(crate) fn read<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Res
     view(core, item, fields)
 }
 
-/// The same of an item of which an index shows only a part.
-pub(crate) fn read_part<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
-    view(core, item, core.fields(item, now)?)
+/// The same of an item of which an index shows only its keys and some attributes.
+pub(crate) fn read_part<V: View>(
+    core: &Arc<Core>,
+    item: &Item,
+    now: UnixTime,
+    shown: &[String],
+) -> Result<V, Error> {
+    let mut fields = core.fields(item, now)?;
+    core.entity().add_empty_sets(&mut fields, Some(shown));
+    view(core, item, fields)
 }
 
 fn view<V: View>(core: &Arc<Core>, item: &Item, fields: Fields) -> Result<V, Error> {

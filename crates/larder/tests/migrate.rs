@@ -490,6 +490,71 @@ fn l12_a_newer_write_to_the_new_table_is_never_replaced_by_one_to_the_old() {
 }
 
 #[test]
+fn l12_lists_sets_and_maps_become_each_other() {
+    let old = r#"
+system shelf
+table books {
+  name  "books"
+  key   pk
+  entity Book {
+    key  "BOOK#{id}"
+    id:      string nonempty
+    topics:  [string]
+    years:   set<int>
+    prices:  map<string, int>
+    words:   map<string, [string]> default []
+    count  = topics.len()
+  }
+}
+"#;
+    let new = old.replace("system shelf", "system shelf\nversion 2 keep 10d").replace(
+        r#"    topics:  [string]
+    years:   set<int>
+    prices:  map<string, int>
+    words:   map<string, [string]>"#,
+        r#"    topics:  set<string>
+    years:   [string]
+    prices:  map<string, decimal>
+    words:   map<string, set<string>>"#,
+    );
+    let texts = |texts: &[&str]| Value::List(texts.iter().copied().map(Value::from).collect());
+    let map = |name: &str, value: Value| Value::Map([(name.to_owned(), value)].into());
+    stores::run(async {
+        let store = in_memory().await;
+        let books = open(old, &store).await.entries("Book").unwrap();
+        books
+            .put(fields([
+                ("id", "1".into()),
+                ("topics", texts(&["war", "love", "war"])),
+                ("years", Value::List(vec![1869.into(), 1865.into()])),
+                ("prices", map("mon", 3.into())),
+                ("words", map("a", texts(&["x", "b", "x"]))),
+            ]))
+            .await
+            .unwrap();
+        let bare = [("id", "2".into()), ("topics", texts(&[])), ("prices", Value::Map(BTreeMap::new()))];
+        books.put(fields(bare.clone())).await.unwrap();
+        let migration =
+            Migration::new((schema(old), store.clone()), (schema(&new), store.clone()), Environment::new())
+                .unwrap();
+        let outcome = run(&migration).await;
+        assert!(outcome.is_done, "{outcome:?}");
+        let books = open(&new, &store).await.entries("Book").unwrap();
+        let book = async |id: &str| books.get(fields([("id", id.into())])).await.unwrap().unwrap().fields;
+        let first = book("1").await;
+        assert_eq!((&first["topics"], &first["count"]), (&texts(&["love", "war"]), &2.into()));
+        assert_eq!(first["years"], texts(&["1865", "1869"]));
+        assert_eq!(first["prices"], map("mon", 3.into()));
+        assert_eq!(first["words"], map("a", texts(&["b", "x"])));
+        let second = book("2").await;
+        assert_eq!(
+            (&second["topics"], &second["years"], &second["count"]),
+            (&texts(&[]), &texts(&[]), &0.into())
+        );
+    });
+}
+
+#[test]
 fn l12_a_record_that_cannot_be_converted_stops_it_or_is_left_behind() {
     stores::run(async {
         let store = in_memory().await;

@@ -21,6 +21,8 @@ table parcels {
   name  "{table}-parcels"
   key   pk
 
+  index ByOwner as by_owner  owner / number  project places, seals, steps
+
   entity Parcel {
     key  "PARCEL#{number}"
 
@@ -31,6 +33,10 @@ table parcels {
     seals:     set<bytes> nonempty
     charges:   map<string, decimal>
     steps:     map<string, Step>? len ..=2
+    // Nothing rests on these.
+    tags:      set<string>
+    notes:     map<string, string>?
+    owner:     string? nonempty
     seen_in  = places.len()
   }
 
@@ -40,7 +46,10 @@ table parcels {
 
     number: string nonempty
     marks:  set<int>
+    sizes:  set<int> nonempty
     prices: map<string, decimal>
+    groups: map<string, set<int>> default []
+    seen:   [int] default []
     faults: [Issue] default []
   }
 }
@@ -235,6 +244,113 @@ impl larder::FieldType for Raw {
     }
 }
 
+async fn parts_that_nothing_rests_on_are_changed_where_they_are(store: Store) {
+    let (_, parcels) = open(&store).await;
+    parcels.create(parcel("1")).await.unwrap();
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let update = || parcels.update(key("1"));
+    let read = update().insert("tags", texts(&["red", "blue", "red"])).await.unwrap();
+    assert_eq!(read.fields["tags"], list(["blue".into(), "red".into()]));
+    let read = update().insert("tags", texts(&["red", "green"])).await.unwrap();
+    assert_eq!(read.fields["tags"], list(["blue".into(), "green".into(), "red".into()]));
+    let stored_tags = AttributeValue::Ss(["blue".into(), "green".into(), "red".into()].into());
+    assert_eq!(stored(&store, "PARCEL#1").await.get("tags"), Some(&stored_tags));
+    update().remove("tags", texts(&["blue", "none", "blue"])).await.unwrap();
+    update().remove("tags", texts(&[])).await.unwrap();
+    let read = update().remove("tags", texts(&["red", "green"])).await.unwrap();
+    assert_eq!(read.fields["tags"], list([]));
+    assert!(!stored(&store, "PARCEL#1").await.contains("tags"));
+    update().remove("tags", texts(&["red"])).await.unwrap();
+
+    let read = update().remove_at("notes", "mon").await.unwrap();
+    assert!(!read.fields.contains_key("notes"));
+    let read = update().insert_at("notes", "mon", "wet".to_owned()).remove_at("notes", "tue").await.unwrap();
+    assert_eq!(read.fields["notes"], map([("mon", "wet".into())]));
+    let more =
+        update().insert_at("notes", "a.b", "dry".to_owned()).insert_at("notes", "mon", "dry".to_owned());
+    assert_eq!(more.await.unwrap().fields["notes"], map([("a.b", "dry".into()), ("mon", "dry".into())]));
+    let read = update().remove_at("notes", "mon").remove_at("notes", "a.b").await.unwrap();
+    assert_eq!(read.fields["notes"], map([]));
+
+    let told = parcels.update(key("2")).insert("tags", texts(&["red"])).await.unwrap_err();
+    assert!(matches!(told, Error::Missing { .. }), "{told}");
+    let told = parcels.update(key("2")).insert_at("notes", "mon", "wet".to_owned()).await.unwrap_err();
+    assert!(matches!(told, Error::Missing { .. }), "{told}");
+}
+
+async fn plain_inserts_that_race_lose_nothing(store: Store) {
+    let (_, parcels) = open(&store).await;
+    parcels.create(parcel("1")).await.unwrap();
+    let names: BTreeSet<String> = (0..8).map(|at| format!("name {at}")).collect();
+    // The first entry makes the map, whoever comes first.
+    let updates = names.iter().map(|name| {
+        let update = parcels.update(key("1")).insert("tags", [name.clone()]);
+        async move { update.insert_at("notes", name.clone(), "seen".to_owned()).await }
+    });
+    for done in futures_util::future::join_all(updates).await {
+        done.unwrap();
+    }
+    let read = parcels.get(key("1")).await.unwrap().unwrap();
+    let Value::List(tags) = &read.fields["tags"] else { panic!("{:?}", read.fields) };
+    let Value::Map(notes) = &read.fields["notes"] else { panic!("{:?}", read.fields) };
+    assert_eq!((tags.len(), notes.len()), (8, 8));
+}
+
+#[test]
+fn a_transaction_changes_sets_and_maps() {
+    stores::each_with_transactions(async |store| {
+        let (system, parcels) = open(&store).await;
+        parcels.create(parcel("1")).await.unwrap();
+        parcels.create(parcel("2")).await.unwrap();
+        // Of a map that is not there yet, the first entry makes one.
+        let one = parcels.update(key("1")).insert_at("notes", "mon", "wet".to_owned());
+        let one = one.insert("tags", ["red".to_owned(), "red".to_owned()]);
+        let two = parcels.update(key("2")).remove_at("notes", "mon");
+        let two = two.insert("places", ["Lund".to_owned(), "Lund".to_owned()]);
+        system.transaction().update(one).update(two).run().await.unwrap();
+        let read = parcels.get(key("1")).await.unwrap().unwrap();
+        assert_eq!(read.fields["notes"], map([("mon", "wet".into())]));
+        assert_eq!(read.fields["tags"], list(["red".into()]));
+        let read = parcels.get(key("2")).await.unwrap().unwrap();
+        assert!(!read.fields.contains_key("notes"));
+        assert_eq!(read.fields["seen_in"], 1.into());
+
+        let one = parcels.update(key("1")).insert_at("notes", "tue", "dry".to_owned());
+        let one = one.remove("tags", ["red".to_owned()]);
+        system.transaction().update(one.remove_at("notes", "mon")).run().await.unwrap();
+        let read = parcels.get(key("1")).await.unwrap().unwrap();
+        assert_eq!(read.fields["notes"], map([("tue", "dry".into())]));
+        assert_eq!(read.fields["tags"], list([]));
+    });
+}
+
+async fn what_is_given_twice_counts_once(store: Store) {
+    let (_, parcels) = open(&store).await;
+    parcels.create(parcel("1")).await.unwrap();
+    let update = || parcels.update(key("1"));
+    let read = update().insert("places", ["Umeå", "Lund", "Umeå"].map(str::to_owned)).await.unwrap();
+    assert_eq!(read.fields["seen_in"], 2.into());
+    let read = update().set("places", vec!["Lund".to_owned(), "Lund".to_owned()]).await.unwrap();
+    assert_eq!((&read.fields["places"], &read.fields["seen_in"]), (&list(["Lund".into()]), &1.into()));
+    let read = update().remove("places", ["Lund".to_owned(), "Lund".to_owned()]).await.unwrap();
+    assert_eq!(read.fields["seen_in"], 0.into());
+    let read = update().insert("weights", [1_i64, 2, 2]).await.unwrap();
+    assert_eq!(read.fields["weights"], list([1.into(), 2.into()]));
+    update().set_value("weights", list([2.into(), 1.into(), 2.into()])).await.unwrap();
+}
+
+async fn an_index_shows_the_empty_sets_it_holds(store: Store) {
+    let (_, parcels) = open(&store).await;
+    let mut given = parcel("1");
+    given.insert("owner".to_owned(), "ann".into());
+    parcels.create(given).await.unwrap();
+    let found = parcels.index("ByOwner", ["ann"]).all().await.unwrap().remove(0);
+    assert_eq!(found.fields["places"], list([]));
+    assert_eq!(found.fields["seals"], list([Value::Bytes(vec![7, 0])]));
+    // Of what it does not hold it knows nothing.
+    assert!(!found.fields.contains_key("tags") && !found.fields.contains_key("weights"));
+}
+
 async fn updates_of_one_set_lose_nothing(store: Store) {
     let (_, parcels) = open(&store).await;
     parcels.create(parcel("1")).await.unwrap();
@@ -258,6 +374,7 @@ async fn faults_are_kept_where_the_schema_says_so(store: Store) {
     let odd = fields([
         ("number", "1".into()),
         ("marks", list([1.into(), "two".into()])),
+        ("sizes", list([1.into()])),
         ("prices", map([("mon", number("1.5")), ("tue", "ask".into())])),
     ]);
     let made = loose.create(odd).await.unwrap();
@@ -274,12 +391,85 @@ async fn faults_are_kept_where_the_schema_says_so(store: Store) {
     assert!(matches!(stored(&store, "LOOSE#1").await.get("marks"), Some(AttributeValue::Ns(_))));
 }
 
+fn loose(number: &str) -> Fields {
+    fields([("number", number.into()), ("sizes", list([1.into()])), ("prices", map([]))])
+}
+
+fn faults(entry: &Entry) -> usize {
+    let Value::List(faults) = &entry.fields["faults"] else { panic!("{:?}", entry.fields) };
+    faults.len()
+}
+
+async fn an_update_keeps_the_faults_that_a_new_record_may_have(store: Store) {
+    let (system, _) = open(&store).await;
+    let entries = system.entries("Loose").unwrap();
+    entries.create(loose("1")).await.unwrap();
+    let update = || entries.update(key("1"));
+    let read = update().set_value("marks", list([1.into(), "two".into()])).await.unwrap();
+    assert_eq!(faults(&read), 1, "{:?}", read.fields);
+    let read = update().set_value("marks", list([1.into()])).await.unwrap();
+    assert_eq!((faults(&read), &read.fields["marks"]), (0, &list([1.into()])));
+    let read = update().insert("marks", ["two".to_owned()]).await.unwrap();
+    assert_eq!(faults(&read), 1, "{:?}", read.fields);
+    let read = update().remove("marks", ["two".to_owned()]).await.unwrap();
+    assert_eq!((faults(&read), &read.fields["marks"]), (0, &list([1.into()])));
+    let read = update().insert_at("prices", "tue", "ask".to_owned()).await.unwrap();
+    assert_eq!(faults(&read), 1, "{:?}", read.fields);
+    let read = update().insert_at("prices", "tue", 3_i64).await.unwrap();
+    assert_eq!((faults(&read), &read.fields["prices"]), (0, &map([("tue", 3.into())])));
+    let read = update().append("seen", vec!["once".to_owned()]).await.unwrap();
+    assert_eq!(faults(&read), 1, "{:?}", read.fields);
+    assert_eq!(entries.get(key("1")).await.unwrap().unwrap().fields, read.fields);
+}
+
+async fn a_set_that_may_not_be_empty_is_never_kept_without_members(store: Store) {
+    let (system, _) = open(&store).await;
+    let entries = system.entries("Loose").unwrap();
+    let mut empty = loose("1");
+    empty.insert("sizes".to_owned(), list([]));
+    let told = entries.create(empty).await.unwrap_err();
+    assert!(matches!(&told, Error::Invalid(_)), "{told}");
+    assert!(told.to_string().contains("Loose.sizes: must not be empty"), "{told}");
+    entries.create(loose("1")).await.unwrap();
+    let told = entries.update(key("1")).remove("sizes", [1_i64]).await.unwrap_err().to_string();
+    assert!(told.contains("Loose.sizes: must not be empty"), "{told}");
+    assert_eq!(entries.get(key("1")).await.unwrap().unwrap().fields["sizes"], list([1.into()]));
+
+    // One inside a map is kept as it came.
+    let grouped = entries.update(key("1")).set_value("groups", map([("a", list([]))])).await.unwrap();
+    assert_eq!(faults(&grouped), 1, "{:?}", grouped.fields);
+    let read = entries.get(key("1")).await.unwrap().unwrap();
+    assert_eq!(read.fields["groups"], map([("a", list([]))]));
+}
+
+async fn what_is_no_set_is_not_lost_by_putting_something_in(store: Store) {
+    let (system, _) = open(&store).await;
+    let entries = system.entries("Loose").unwrap();
+    let mut odd = loose("1");
+    odd.insert("marks".to_owned(), "many".into());
+    let made = entries.create(odd).await.unwrap();
+    for update in
+        [entries.update(key("1")).insert("marks", [1_i64]), entries.update(key("1")).remove("marks", [1_i64])]
+    {
+        let told = update.await.unwrap_err().to_string();
+        assert!(told.contains("`marks` is not a set<int>"), "{told}");
+    }
+    assert_eq!(entries.get(key("1")).await.unwrap().unwrap().fields, made.fields);
+}
+
 on_each_store! {
     what_is_put_comes_back,
     an_empty_set_is_left_out_and_read_back_as_empty,
     what_is_wrong_is_named_before_anything_is_written,
     members_of_a_set_are_put_in_and_taken_out,
     one_entry_of_a_map_is_set_and_removed,
+    parts_that_nothing_rests_on_are_changed_where_they_are,
+    plain_inserts_that_race_lose_nothing,
+    what_is_given_twice_counts_once,
+    an_index_shows_the_empty_sets_it_holds,
     updates_of_one_set_lose_nothing,
+    an_update_keeps_the_faults_that_a_new_record_may_have,
+    a_set_that_may_not_be_empty_is_never_kept_without_members,
+    what_is_no_set_is_not_lost_by_putting_something_in,
     faults_are_kept_where_the_schema_says_so,
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -372,8 +373,8 @@ mod in_lunch {
 
 mod in_all {
     use super::all::{
-        Colour, ColourOf, Colours, Every, Inner, NewJob, NewOption, NewResult, Part, Result, Shade, Shades,
-        WorkState,
+        Colour, ColourOf, Colours, Every, Inner, NewFind, NewJob, NewOption, NewResult, Part, Result, Shade,
+        Shades, WorkState,
     };
     use super::*;
 
@@ -505,6 +506,43 @@ mod in_all {
         let made = all.results().create(thing()).await.unwrap();
         let found = all.results().by_colour(Colour::DarkRed).from(-10).all().await.unwrap();
         assert_eq!((found[0].count, found[0].note.as_str(), found[0].key()), (-7, "none", made.key()));
+    }
+
+    #[tokio::test]
+    async fn sets_and_maps_are_kept_with_their_faults() {
+        let all = Every::open(Store::memory().await).await.unwrap();
+        let finds = all.finds();
+        let prices = BTreeMap::from([
+            ("mon".to_owned(), Loose::Fits(number("1.5"))),
+            ("tue".to_owned(), Loose::came(json!("ask"))),
+        ]);
+        let new = NewFind {
+            find: "1".to_owned(),
+            marks: Some(Loose::came(json!([1, "two"]))),
+            sizes: Loose::Fits(BTreeSet::from([1])),
+            tags: None,
+            prices: prices.clone(),
+            groups: None,
+            places: None,
+            faults: None,
+        };
+        let made = finds.create(new).await.unwrap();
+        assert_eq!((made.marks.get(), made.marks.odd()), (None, Some(json!([1, "two"]))));
+        assert_eq!((made.sizes.get(), &made.prices), (Some(&BTreeSet::from([1])), &prices));
+        assert_eq!((made.tags.get(), made.groups.len(), made.faults.len()), (Some(&BTreeSet::new()), 0, 2));
+
+        let mended =
+            finds.update("1").marks(BTreeSet::from([2])).insert_prices("tue", number("2")).await.unwrap();
+        assert_eq!((mended.marks.get(), mended.faults.len()), (Some(&BTreeSet::from([2])), 0));
+        let more =
+            finds.update("1").insert_marks([3]).remove_marks([2]).insert_groups("a", BTreeSet::from([1]));
+        let told = more.await.unwrap_err().to_string();
+        assert!(told.contains("must be changed in one way"), "{told}");
+        let more = finds.update("1").insert_marks([3]).insert_groups("a", BTreeSet::from([1]));
+        let more = more.remove_prices("mon").await.unwrap();
+        assert_eq!(more.marks.get(), Some(&BTreeSet::from([2, 3])));
+        assert_eq!(more.groups["a"].get(), Some(&BTreeSet::from([1])));
+        assert_eq!(finds.get("1").await.unwrap().unwrap().prices.into_keys().collect::<Vec<_>>(), ["tue"]);
     }
 
     #[tokio::test]

@@ -156,10 +156,12 @@ impl Schema {
 }
 
 impl Entity {
-    /// A set that is not stored has no members.
-    pub fn add_empty_sets(&self, fields: &mut Fields) {
+    /// A set that is not stored has no members. Of an item that is shown in part, only a set that is among `shown`, by
+    /// stored names, is known not to be stored.
+    pub fn add_empty_sets(&self, fields: &mut Fields, shown: Option<&[String]>) {
         let is_set = |field: &&Field| field.is_stored() && matches!(field.kind, Type::Set(_));
-        for field in self.fields.iter().filter(is_set) {
+        let is_shown = |field: &&Field| shown.is_none_or(|shown| shown.contains(&field.attribute));
+        for field in self.fields.iter().filter(is_set).filter(is_shown) {
             if let (false, Some(empty)) = (fields.contains_key(&field.name), &field.checks.default) {
                 fields.insert(field.name.clone(), empty.clone());
             }

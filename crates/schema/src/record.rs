@@ -102,7 +102,7 @@ impl Place {
 
     /// Under a name in a map.
     fn under(&self, name: &str) -> Self {
-        let name = if self.is_hidden { "a secret".to_owned() } else { shown(&Value::from(name)) };
+        let name = if self.is_hidden { "a secret".to_owned() } else { format!("{name:?}") };
         Self {
             path: format!("{}[{name}]", self.path),
             attribute: format!("{}[{name}]", self.attribute),
@@ -145,9 +145,10 @@ impl Schema {
                     |(name, value): (&String, &Value)| Some((name.clone(), self.encode(&inner.kind, value)?));
                 Some(AttributeValue::M(map.iter().map(encoded).collect::<Option<_>>()?))
             }
-            // With a member of another type it is no set, and kept as the list that came.
+            // With a member of another type, or none where nothing can be left out, it is no set, and kept as the list that
+            // came.
             (Type::Set(inner), Value::List(values))
-                if values.iter().any(|value| matches!(value, Value::Raw(_))) =>
+                if values.is_empty() || values.iter().any(|value| matches!(value, Value::Raw(_))) =>
             {
                 let values = values.iter().map(|value| self.encode(inner, value));
                 Some(AttributeValue::L(values.collect::<Option<_>>()?))
@@ -313,8 +314,7 @@ impl Schema {
                 && at.as_nanosecond() % step != 0
                 && (field.kind == Type::Epoch || is_sorted(entity, field))
             {
-                let rule = format!("must be no finer than {} tells apart", field.kind);
-                found.push(place().violation(Fault::Check, rule, at.to_string()));
+                found.push(too_fine(&place(), &field.kind, &Value::Instant(*at)));
             }
         }
         for name in fields.keys().filter(|name| entity.field(name).is_none()) {
@@ -399,11 +399,25 @@ impl Schema {
         // An attribute can be left out; a member has a place that something must be in.
         let checks = Checks { nonempty: matches!(kind, Type::Set(_)), ..Checks::default() };
         self.check_value(kind, &checks, value, place, found);
+        // What is cut when it is stored could become one with another.
+        let nanos = match (kind, value) {
+            (Type::Epoch, Value::Instant(at)) => at.as_nanosecond(),
+            (Type::Duration, Value::Duration(lasts)) => lasts.as_nanos(),
+            _ => return,
+        };
+        if kind.step_nanos().is_some_and(|step| nanos % step != 0) {
+            found.push(too_fine(place, kind, value));
+        }
     }
 }
 
 fn unknown(place: &Place) -> Violation {
     place.violation(Fault::Unknown, "there is no such field".to_owned(), "given".to_owned())
+}
+
+fn too_fine(place: &Place, kind: &Type, value: &Value) -> Violation {
+    let value = if place.is_hidden { "a secret".to_owned() } else { shown(value) };
+    place.violation(Fault::Check, format!("must be no finer than {kind} tells apart"), value)
 }
 
 /// Whether keys, equations, states or the TTL are made from a field.

@@ -231,11 +231,12 @@ pub fn instant_exact(instant: Timestamp, precision: Precision) -> String {
 }
 
 impl Type {
-    /// The step between two moments that a type tells apart, in nanoseconds.
+    /// The step between two moments or durations that a type tells apart, in nanoseconds.
     pub(crate) fn step_nanos(&self) -> Option<i128> {
         match self {
             Self::Instant(precision) => Some(precision.nanos()),
             Self::Epoch => Some(Precision::Seconds.nanos()),
+            Self::Duration => Some(Precision::Millis.nanos()),
             _ => None,
         }
     }

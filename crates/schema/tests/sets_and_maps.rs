@@ -1,5 +1,6 @@
 //! `set<T>` and `map<string, T>`: what is stored, what is refused and by which name, and how they are written.
 
+use jiff::SignedDuration;
 use larder_model::{AttributeValue, Item};
 use larder_schema::{Environment, Fields, Impact, NoFiles, Sampler, Schema, Value, compare, emit, format};
 
@@ -19,6 +20,8 @@ table shelf {
     digests:    set<bytes> nonempty
     days:       set<date>
     moods:      set<"calm" | "wild">
+    read_at:    set<epoch>
+    took:       set<duration>
     copies:     map<string, int>
     notes:      map<string, [Note]>?
     formats:    map<string, set<string>> default []
@@ -114,13 +117,13 @@ fn an_empty_set_is_left_out_and_an_empty_map_is_kept() {
     let schema = load(SHELF);
     let (table, entity) = schema.entity("Book").expect("it is there");
     let mut read = schema.read_item(table, entity, &item).expect("it can be read");
-    entity.add_empty_sets(&mut read);
+    entity.add_empty_sets(&mut read, None);
     assert_eq!(read.get("topics"), Some(&none));
     assert_eq!(read.get("digests"), Some(&Value::List(vec![Value::Bytes(vec![1, 2])])));
 
     // One that may not be empty is not there when it is missing.
     let mut read = Fields::new();
-    entity.add_empty_sets(&mut read);
+    entity.add_empty_sets(&mut read, None);
     assert!(read.contains_key("topics") && !read.contains_key("digests"));
 }
 
@@ -155,6 +158,29 @@ fn what_is_wrong_in_a_set_or_a_map_is_named() {
         wrong(&[("years", Value::List((1..=4).map(Value::from).collect()))]),
         "Book.years: must have a length in 0..=3, and it is a list of 4"
     );
+    let read_at = |texts: &[&str]| {
+        Value::List(texts.iter().map(|text| Value::Instant(text.parse().expect("it is a moment"))).collect())
+    };
+    assert_eq!(wrong(&[("read_at", read_at(&["2026-01-15T10:00:00Z", "2026-01-15T10:00:01Z"]))]), "");
+    assert_eq!(
+        wrong(&[("read_at", read_at(&["2026-01-15T10:00:00Z", "2026-01-15T10:00:00.5Z"]))]),
+        "Book.read_at[1]: must be no finer than epoch tells apart, and it is 2026-01-15T10:00:00.5Z"
+    );
+    let took = |micros: &[i64]| {
+        Value::List(
+            micros.iter().map(|micros| Value::Duration(SignedDuration::from_micros(*micros))).collect(),
+        )
+    };
+    assert_eq!(wrong(&[("took", took(&[1_000, 2_000]))]), "");
+    assert_eq!(
+        wrong(&[("took", took(&[1_000, 1_001]))]),
+        "Book.took[1]: must be no finer than duration tells apart, and it is PT0.001001S"
+    );
+    // Two long names are two places.
+    let name = |last: &str| format!("{}{last}", "n".repeat(60));
+    let told = broken(&[("copies", map(&[(&name("a"), "x".into()), (&name("b"), "x".into())]))]);
+    assert_eq!(told.len(), 2);
+    assert_ne!(told[0], told[1]);
     assert_eq!(wrong(&[("copies", 3.into())]), "Book.copies: must be of type map<string, int>, and it is 3");
 }
 

@@ -152,7 +152,7 @@ impl Track {
             };
             match value {
                 Some(value) => drop(changes.set.insert(name.clone(), value)),
-                None => drop(changes.remove.insert(name.clone())),
+                None => drop(changes.clear.insert(name.clone())),
             }
         }
         if let Some(item) = seen {

@@ -126,7 +126,7 @@ impl<R: Record> Update<R> {
     /// Takes members out of a set, atomically.
     pub fn remove<T: FieldType>(mut self, field: &str, members: impl IntoIterator<Item = T>) -> Self {
         let members = members.into_iter().map(T::to_value);
-        self.changes.take_out.entry(field.to_owned()).or_default().extend(members);
+        self.changes.remove.entry(field.to_owned()).or_default().extend(members);
         self
     }
 
@@ -160,7 +160,7 @@ impl<R: Record> Update<R> {
 
     /// Removes an optional field.
     pub fn clear(mut self, field: &str) -> Self {
-        self.changes.remove.insert(field.to_owned());
+        self.changes.clear.insert(field.to_owned());
         self
     }
 
@@ -238,10 +238,10 @@ pub(crate) struct Changes {
     /// Into sets.
     pub(crate) insert: BTreeMap<String, Vec<Value>>,
     /// Out of sets.
-    pub(crate) take_out: BTreeMap<String, Vec<Value>>,
+    pub(crate) remove: BTreeMap<String, Vec<Value>>,
     /// In maps: set, or removed.
     pub(crate) entries: BTreeMap<String, BTreeMap<String, Option<Value>>>,
-    pub(crate) remove: BTreeSet<String>,
+    pub(crate) clear: BTreeSet<String>,
     /// Lifecycle → the state it goes to.
     pub(crate) states: BTreeMap<String, String>,
     /// Attributes of the layer itself: set, or removed.
@@ -254,7 +254,7 @@ pub(crate) struct Changes {
 impl Changes {
     /// Fields of which a part changes, and what it was counts.
     fn partial(&self) -> impl Iterator<Item = &String> {
-        let sets = self.insert.keys().chain(self.take_out.keys());
+        let sets = self.insert.keys().chain(self.remove.keys());
         self.add.keys().chain(self.append.keys()).chain(sets).chain(self.entries.keys())
     }
 
@@ -262,7 +262,7 @@ impl Changes {
     fn is_of_layer(&self) -> bool {
         self.set.is_empty()
             && self.partial().next().is_none()
-            && self.remove.is_empty()
+            && self.clear.is_empty()
             && self.states.is_empty()
     }
 }
@@ -292,6 +292,7 @@ struct Rewrite {
 impl Core {
     /// Makes a partial write, and gives the item as it is then.
     pub(crate) async fn change(&self, key: &Item, changes: Changes) -> Result<Item, Refused> {
+        let changes = self.settled(changes);
         self.check_changes(&changes)?;
         let scope = self.scope(&changes);
         self.settle(key).await?;
@@ -400,6 +401,28 @@ impl Core {
         Ok(item)
     }
 
+    /// The changes with their values as a new record would have them: nothing twice in a set, and what is of another type
+    /// as it can be kept.
+    fn settled(&self, mut changes: Changes) -> Changes {
+        let kind = |name: &String| self.entity().field(name).map(|field| &field.kind);
+        for (name, value) in &mut changes.set {
+            kind(name).into_iter().for_each(|kind| self.schema.settle(kind, value));
+        }
+        let parts = [&mut changes.append, &mut changes.insert, &mut changes.remove].into_iter().flatten();
+        for (name, values) in parts {
+            let mut whole = Value::List(std::mem::take(values));
+            kind(name).into_iter().for_each(|kind| self.schema.settle(kind, &mut whole));
+            if let Value::List(settled) = whole {
+                *values = settled;
+            }
+        }
+        for (name, entries) in &mut changes.entries {
+            let Some(Type::Map(of)) = kind(name) else { continue };
+            entries.values_mut().flatten().for_each(|value| self.schema.settle(&of.kind, value));
+        }
+        changes
+    }
+
     /// Everything that is wrong with the changes themselves.
     fn check_changes(&self, changes: &Changes) -> Result<(), Error> {
         let entity = self.entity();
@@ -409,7 +432,7 @@ impl Core {
             violations.push(Violation::of(entity, field, rule, value));
         };
         let names: BTreeSet<&String> =
-            changes.set.keys().chain(changes.partial()).chain(&changes.remove).collect();
+            changes.set.keys().chain(changes.partial()).chain(&changes.clear).collect();
         for name in names {
             match entity.field(name) {
                 None => broken(name, "there is no such field", "given"),
@@ -421,11 +444,11 @@ impl Core {
                         broken(name, "must be a number to be added to", &field.kind.to_string());
                     }
                     let ways = [
-                        changes.set.contains_key(name) || changes.remove.contains(name),
+                        changes.set.contains_key(name) || changes.clear.contains(name),
                         changes.add.contains_key(name),
                         changes.append.contains_key(name),
                         changes.insert.contains_key(name),
-                        changes.take_out.contains_key(name),
+                        changes.remove.contains_key(name),
                         changes.entries.contains_key(name),
                     ];
                     if ways.into_iter().filter(|way| *way).count() > 1 {
@@ -443,14 +466,18 @@ impl Core {
                     if changes.append.contains_key(name) && !matches!(field.kind, Type::List(_)) {
                         broken(name, "must be a list to be appended to", &field.kind.to_string());
                     }
-                    let of_set = changes.insert.contains_key(name) || changes.take_out.contains_key(name);
+                    let of_set = changes.insert.contains_key(name) || changes.remove.contains_key(name);
                     if of_set && !matches!(field.kind, Type::Set(_)) {
-                        broken(name, "must be a set to have members put in or out", &field.kind.to_string());
+                        broken(
+                            name,
+                            "must be a set to have members put in or taken out",
+                            &field.kind.to_string(),
+                        );
                     }
                     if changes.entries.contains_key(name) && !matches!(field.kind, Type::Map(_)) {
                         broken(name, "must be a map to have one entry changed", &field.kind.to_string());
                     }
-                    if changes.remove.contains(name) && !field.optional {
+                    if changes.clear.contains(name) && !field.optional {
                         broken(name, "is required", "removed");
                     }
                 }
@@ -458,7 +485,7 @@ impl Core {
         }
         if entity.policy.checks == CheckMode::Strict {
             violations.extend(self.violations_of(&changes.set, changes.set.keys()));
-            let lists = [&changes.append, &changes.insert, &changes.take_out].into_iter().flatten();
+            let lists = [&changes.append, &changes.insert, &changes.remove].into_iter().flatten();
             let parts = lists.map(|(name, values)| (name.clone(), Value::List(values.clone())));
             let maps = changes.entries.iter().map(|(name, entries)| (name.clone(), set_entries(entries)));
             let parts: Fields = parts.chain(maps).collect();
@@ -483,11 +510,11 @@ impl Core {
 
     fn scope(&self, changes: &Changes) -> Affected {
         let entity = self.entity();
-        let mut names: BTreeSet<String> = changes.set.keys().chain(&changes.remove).cloned().collect();
+        let mut names: BTreeSet<String> = changes.set.keys().chain(&changes.clear).cloned().collect();
         names.extend(changes.partial().cloned());
         let mut affected = Affected::default();
         // How many members there will be depends on those that are there.
-        for name in changes.insert.keys().chain(changes.take_out.keys()).chain(changes.entries.keys()) {
+        for name in changes.insert.keys().chain(changes.remove.keys()).chain(changes.entries.keys()) {
             let is_counted = |field: &Field| field.checks.nonempty || field.checks.len.is_some();
             let is_loose = matches!(entity.policy.checks, CheckMode::Record(_));
             if is_loose || entity.field(name).is_some_and(is_counted) {
@@ -549,7 +576,7 @@ impl Core {
             && entity.policy.checks == CheckMode::Strict
             && affected.restated.is_empty();
         for name in &affected.inputs {
-            if changes.set.contains_key(name) || changes.remove.contains(name) || in_key.contains_key(name) {
+            if changes.set.contains_key(name) || changes.clear.contains(name) || in_key.contains_key(name) {
                 continue;
             }
             if let Some(field) = entity.field(name)
@@ -574,7 +601,7 @@ impl Core {
         let read = self.schema.read_item(self.table(), self.entity(), item);
         let mut fields =
             read.map_err(|cause| Error::corrupt(self.name(), &self.key_text(&self.key_of(item)), &cause))?;
-        self.entity().add_empty_sets(&mut fields);
+        self.entity().add_empty_sets(&mut fields, None);
         Ok(fields)
     }
 
@@ -594,7 +621,7 @@ impl Core {
         conditions.extend(changes.condition.clone());
 
         fields.extend(changes.set.clone());
-        for name in &changes.remove {
+        for name in &changes.clear {
             fields.remove(name);
         }
         for (name, number) in &changes.add {
@@ -632,19 +659,22 @@ impl Core {
                 update.set.push((path, SetValue::Is(whole)));
             }
         }
-        let mut written: BTreeSet<String> = changes.set.keys().chain(&changes.remove).cloned().collect();
+        let mut written: BTreeSet<String> = changes.set.keys().chain(&changes.clear).cloned().collect();
         written.extend(changes.partial().filter(|name| affected.inputs.contains(*name)).cloned());
-        for (name, members) in changes.insert.iter().chain(&changes.take_out) {
+        for (name, members) in changes.insert.iter().chain(&changes.remove) {
             let Some(field) = entity.field(name) else { continue };
             let is_put_in = changes.insert.contains_key(name);
             if affected.inputs.contains(name) || item.is_some() {
                 let mut set = match fields.remove(name) {
                     Some(Value::List(set)) => set,
-                    _ => Vec::new(),
+                    Some(_) => return Err(self.not_of_type(field)),
+                    None => Vec::new(),
                 };
                 set.retain(|known| !members.contains(known));
                 set.extend(members.iter().filter(|_| is_put_in).cloned());
-                fields.insert(name.clone(), Value::List(set));
+                let mut set = Value::List(set);
+                self.schema.settle(&field.kind, &mut set);
+                fields.insert(name.clone(), set);
             }
             let members = Value::List(members.clone());
             if !affected.inputs.contains(name) && !members.is_left_out(&field.kind) {
@@ -660,7 +690,8 @@ impl Core {
             if is_whole || item.is_some() {
                 let mut map = match fields.remove(name) {
                     Some(Value::Map(map)) => map,
-                    _ => BTreeMap::new(),
+                    Some(_) => return Err(self.not_of_type(field)),
+                    None => BTreeMap::new(),
                 };
                 for (name, value) in entries {
                     match value {
@@ -914,10 +945,13 @@ pub(crate) enum Planned {
 impl Core {
     /// What a partial write would send, as things are now.
     pub(crate) async fn planned_change(&self, key: &Item, changes: &Changes) -> Result<Planned, Refused> {
+        let changes = &self.settled(changes.clone());
         self.check_changes(changes)?;
         self.settle(key).await?;
         let scope = self.scope(changes);
-        if let Some(known) = self.known_from_key(key, changes, &scope)? {
+        // Whether there is a map to set an entry in, only the item tells.
+        let known = self.known_from_key(key, changes, &scope)?;
+        if let Some(known) = known.filter(|_| changes.entries.is_empty()) {
             let Rewrite { update, condition } = self.rewrite(key, changes, &scope, known, None)?;
             return Ok(Planned::Update { update, condition, raced: false });
         }
