@@ -76,9 +76,9 @@ enum Kind {
 #[derive(Clone, Copy)]
 pub(crate) enum TagKey {
     /// Of a store that is not encrypted: against chance alone, because whoever can write the file can make any tag.
-    Open([u64; 4]),
-    /// Nobody without it makes a tag.
-    Secret([u64; 4]),
+    Rapid([u64; 4]),
+    /// Of an encrypted store: nobody without the key makes a tag. And of one without a key that has format 3.
+    Highway([u64; 4]),
 }
 
 impl TagKey {
@@ -90,11 +90,11 @@ impl TagKey {
     /// The same for what others keep: `about` tells two uses and two places apart.
     pub(crate) fn sum(self, about: [u64; 2], bytes: &[u8]) -> u64 {
         let sum = match self {
-            Self::Open([a, b, c, d]) => {
+            Self::Rapid([a, b, c, d]) => {
                 let words = [rapidhash_v3(bytes), about[0], about[1], a, b, c, d];
                 rapidhash_v3(words.map(u64::to_le_bytes).as_flattened())
             }
-            Self::Secret(key) => {
+            Self::Highway(key) => {
                 let mut hasher = HighwayHasher::new(highway::Key(key));
                 hasher.append(bytes);
                 hasher.append(about.map(u64::to_le_bytes).as_flattened());

@@ -101,13 +101,13 @@ pub(crate) fn parts(
         return Err(Error::Gone { cause: "it was cut short".to_owned() });
     }
     let (disk, tag_key) = match (&header.wrapped, key) {
-        (None, None) if header.version <= SLOW_TAGS_VERSION => (disk, TagKey::Secret(header.salt)),
-        (None, None) => (disk, TagKey::Open(header.salt)),
+        (None, None) if header.version <= SLOW_TAGS_VERSION => (disk, TagKey::Highway(header.salt)),
+        (None, None) => (disk, TagKey::Rapid(header.salt)),
         (Some(_), None) => return Err(Error::Sealed),
         (None, Some(_)) => return Err(Error::NotSealed),
         (Some(wrapped), Some(key)) => {
             let data_key = DataKey::unwrap(wrapped, key).ok_or(Error::WrongKey)?;
-            let tag_key = TagKey::Secret(data_key.tag_key(header.salt));
+            let tag_key = TagKey::Highway(data_key.tag_key(header.salt));
             (Arc::new(Sealed::new(disk, HEADER_BYTES, &data_key)) as Arc<dyn Disk>, tag_key)
         }
     };
