@@ -5,8 +5,9 @@
 
 use std::fs;
 
-use crate::connections::READ_BYTES_MAX;
 use larder_model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_MEMORY_BYTES_MAX};
+
+use crate::connections::READ_BYTES_MAX;
 
 const MIB: usize = 1024 * 1024;
 

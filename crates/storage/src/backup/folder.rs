@@ -91,7 +91,7 @@ impl Folder {
             return Ok(());
         }
         if self.path.exists() {
-            let cause = "it is a file: name a directory".to_owned();
+            let cause = "it is not a directory: name another".to_owned();
             return Err(Error::Backup { path: self.path.clone(), cause });
         }
         self.on(&self.path, || {
