@@ -73,7 +73,9 @@ fn no_write_that_was_answered_is_lost_while_tables_come_and_go() {
     const PUTS: u64 = 120;
     for seed in seeds(4) {
         let disk = FaultyDisk::default();
-        let options = || Options { log_bytes: 16 << 10, queue_bytes: 6 << 10, ..Options::default() };
+        // A table that is dropped with all the puts in it is cleared in one batch, which the queue must take.
+        let queue_bytes = (WRITERS * PUTS) as usize * 128;
+        let options = || Options { log_bytes: 16 << 10, queue_bytes, ..Options::default() };
         let open = |disk: FaultyDisk| Engine::on_store(Store::on_disk(disk, options()).unwrap()).unwrap();
         let engine = open(disk.clone());
         let tables: Vec<TableName> = (0..3).map(|n| TableName::new(format!("table-{n}")).unwrap()).collect();
