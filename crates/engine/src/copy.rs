@@ -18,6 +18,7 @@ use larder_storage::{Batch, Generation};
 use crate::capacity::Meter;
 use crate::catalog::{Catalog, Table};
 use crate::changes::{self, Found, Stamp};
+use crate::guard::{Judge, WriteKind};
 use crate::layout::{self, TableId, TreeId};
 use crate::timeline::{Stretch, Timeline};
 use crate::write::{Change, New, Old, stage};
@@ -111,13 +112,13 @@ fn unfinished(catalog: &Catalog) -> Vec<(Arc<Table>, Copy)> {
 
 impl Engine {
     /// Takes a copy one step further. True while there may be more.
-    pub(crate) fn copy(&self) -> Result<bool, Error> {
+    pub(crate) fn copy(&self, now: UnixTime) -> Result<bool, Error> {
         let seen = self.store.generation();
         let found = unfinished(&*self.catalog()?);
         let mut failed = Ok(false);
         for (target, copy) in found {
             // One that cannot go on does not hold up the others.
-            match self.copy_further(&target, copy, seen) {
+            match self.copy_further(&target, copy, seen, now) {
                 Ok(()) => {
                     self.stuck_copies.lock().remove(&target.id);
                     return Ok(true);
@@ -133,7 +134,7 @@ impl Engine {
         failed
     }
 
-    fn copy_further(&self, target: &Table, copy: Copy, seen: Generation) -> Result<(), Error> {
+    fn copy_further(&self, target: &Table, copy: Copy, seen: Generation, now: UnixTime) -> Result<(), Error> {
         let progress = match self.store.latest(&layout::copy_progress(target.id))? {
             Some(bytes) => Progress::read(&bytes)?,
             None => {
@@ -147,7 +148,7 @@ impl Engine {
             Progress::Changes(below) => self.undone_changes(target, copy, below)?,
         };
         match step {
-            Some(step) => self.take_step(target, step, seen),
+            Some(step) => self.take_step(target, step, seen, &self.judge(now)),
             None => self.finish_copy(target, copy),
         }
     }
@@ -167,7 +168,13 @@ impl Engine {
     }
 
     /// Makes one batch of what the copy's items become. The keys are without the part that names a table.
-    fn take_step(&self, target: &Table, (items, progress): Step, seen: Generation) -> Result<(), Error> {
+    fn take_step(
+        &self,
+        target: &Table,
+        (items, progress): Step,
+        seen: Generation,
+        judge: &Judge,
+    ) -> Result<(), Error> {
         let catalog = self.writing()?;
         // It may have been deleted meanwhile.
         if catalog.any_by_id(target.id).is_none() {
@@ -183,6 +190,10 @@ impl Engine {
                 continue;
             }
             let change = Change { key, old, remains: None, new, update: None };
+            let (before, after) = (change.old.as_ref(), change.new.as_ref());
+            let (before, after) = (before.map(|old| &old.item), after.map(|new| &new.item));
+            // Whoever judges is told; a copy is made whole all the same.
+            let _ = judge.ask(target.name(), WriteKind::Restore, before, after);
             // A copy that is being made keeps no log, so nobody sees the time.
             let stamp = Stamp { time: UnixTime::from_millis(0), expired: false };
             stage(&self.store, &mut batch, target, &change, &mut Meter::default(), stamp)?;

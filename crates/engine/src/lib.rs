@@ -18,6 +18,7 @@ mod copy;
 mod damage;
 #[cfg(test)]
 mod generate;
+mod guard;
 mod index;
 pub mod item_bytes;
 pub mod key_bytes;
@@ -48,11 +49,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use arc_swap::ArcSwapOption;
 use larder_model::{ApiError, TableName, UnixTime};
 use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub use guard::{Guard, Proposal, WriteKind};
 pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
 pub use tables::KEYLESS;
 pub use ttl::Reaped;
@@ -102,6 +105,7 @@ pub struct Inner {
     garbage: Mutex<VecDeque<Sweep>>,
     wake: Notify,
     metrics: Metrics,
+    guard: ArcSwapOption<Arc<dyn Guard>>,
 }
 
 impl Deref for Engine {
@@ -227,6 +231,7 @@ impl Engine {
             garbage: Mutex::new(VecDeque::from([Sweep::everything()])),
             wake: Notify::new(),
             metrics: Metrics::default(),
+            guard: ArcSwapOption::empty(),
         })))
     }
 

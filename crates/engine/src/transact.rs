@@ -141,6 +141,7 @@ impl Engine {
         // A transaction that is cancelled costs what the items cost as they are.
         let (mut meter, mut canceled) = (meter(capacity), meter(ReturnCapacity::None));
         let mut metrics = Collections::new();
+        let judge = self.judge(now);
         let mut reasons = Vec::new();
         let mut decided = Vec::new();
         let mut bytes = 0;
@@ -155,7 +156,7 @@ impl Engine {
             let changes = !matches!(action, Action::Check { .. });
             let key_bytes = action.keyed().size();
             let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
-            match decide(&table, key, old, write) {
+            match decide(&table, key, old, write, &judge) {
                 Err(refusal) => reasons.push(reason(refusal)?),
                 Ok(change) => {
                     reasons.push(CancellationReason::NONE);

@@ -99,7 +99,7 @@ impl Engine {
     pub fn work(&self, now: UnixTime, ttl_delay: Duration) -> Result<Worked, Error> {
         // What cannot go on, because something is damaged, holds up nothing else.
         let doubled = self.copy_records();
-        let copied = self.copy();
+        let copied = self.copy(now);
         let filled = self.fill();
         let cleared = self.clear();
         // What cannot be undone waits until the time is certain.

@@ -24,6 +24,7 @@ use crate::capacity::{self, Meter};
 use crate::catalog::{Catalog, Table};
 use crate::changes::{self, Stamp};
 use crate::damage::{Remains, name_of_entry};
+use crate::guard::{Judge, WriteKind};
 use crate::index::{Content, Entry};
 use crate::item_bytes::{self, ItemBytesError, StoredItem};
 use crate::key_rules::{self, KeyFault, PutKind};
@@ -136,6 +137,7 @@ pub(crate) fn decide(
     key: Vec<u8>,
     old: Option<Old>,
     write: Write<'_>,
+    judge: &Judge,
 ) -> Result<Change, Error> {
     let current = old.as_ref().map(|old| &old.item);
     if let Some(condition) = write.condition
@@ -144,19 +146,25 @@ pub(crate) fn decide(
         let item = if write.return_old_on_failure { current.cloned().map(Box::new) } else { None };
         return Err(ApiError::ConditionalCheckFailed { item }.into());
     }
-    let (new, update) = match write.action {
-        Action::Put(item) => (Some(sized(item, "Item size has exceeded the maximum allowed size")?), None),
-        Action::Delete { .. } => (None, None),
-        Action::Check { .. } => (current.cloned().map(|item| New { size: item.size(), item }), None),
+    let (kind, new, update) = match write.action {
+        Action::Put(item) => {
+            let new = sized(item, "Item size has exceeded the maximum allowed size")?;
+            (WriteKind::Put, Some(new), None)
+        }
+        Action::Delete { .. } => (WriteKind::Delete, None, None),
+        Action::Check { .. } => {
+            let new = current.cloned().map(|item| New { size: item.size(), item });
+            return Ok(Change { key, old, remains: None, new, update: None });
+        }
         Action::Update { key, update } => {
             let new = updated(table, current, &key, update.as_ref())?;
-            (
-                new.map(|item| sized(item, "Item size to update has exceeded the maximum allowed size"))
-                    .transpose()?,
-                update,
-            )
+            let new = new
+                .map(|item| sized(item, "Item size to update has exceeded the maximum allowed size"))
+                .transpose()?;
+            (WriteKind::Update, new, update)
         }
     };
+    judge.ask(table.name(), kind, current, new.as_ref().map(|new| &new.item))?;
     Ok(Change { key, old, remains: None, new, update })
 }
 
@@ -498,7 +506,7 @@ impl Engine {
         };
         let old_bytes = old.as_ref().map_or(0, |old| old.size);
         let write = Write { action, condition, return_old_on_failure: options.return_old_on_failure };
-        let change = match decide(table, key.clone(), old, write) {
+        let change = match decide(table, key.clone(), old, write, &self.judge(now)) {
             Ok(change) => Box::new(Change { remains, ..change }),
             Err(refusal) => {
                 if let Error::Api(ApiError::ConditionalCheckFailed { .. }) = refusal {
@@ -599,15 +607,21 @@ impl Engine {
                 Before::Lost(_) => return Ok(BatchSubmitted::Unreadable(writes)),
             }
         }
-        let stamp = self.stamp(now);
-        let mut batch = Batch::default();
-        let mut tickets = Vec::new();
+        // All are decided before any is staged: what is refused refuses the batch, and nothing of it is made.
+        let judge = self.judge(now);
+        let mut decided = Vec::with_capacity(writes.len());
         for ((table, key, action), old) in writes.into_iter().zip(before) {
             if wants_metrics {
                 note_collection(metrics, &table, action.keyed());
             }
             let write = Write { action, condition: None, return_old_on_failure: false };
-            let change = decide(&table, key, old, write)?;
+            let change = decide(&table, key, old, write, &judge)?;
+            decided.push((table, change));
+        }
+        let stamp = self.stamp(now);
+        let mut batch = Batch::default();
+        let mut tickets = Vec::new();
+        for (table, change) in decided {
             stage(&self.store, &mut batch, &table, &change, meter, stamp)?;
             meter.table(&table, change.write_units());
             if batch.bytes() >= STAGED_BYTES_MAX {
