@@ -138,7 +138,7 @@ async fn fill(server: SocketAddr, items: u64, limit: Duration) -> Result<(u64, D
     Ok((next.get(), started.elapsed()))
 }
 
-async fn run(server: SocketAddr, measure: &Measure, ring: Rc<[Vec<u8>]>) -> Result<Measured> {
+pub(crate) async fn run(server: SocketAddr, measure: &Measure, ring: Rc<[Vec<u8>]>) -> Result<Measured> {
     // A server that answers quickly and wrongly must not look fast.
     let mut first = Connection::open(server).await?;
     check(measure.op, &first.exchange(&ring[0]).await?)?;

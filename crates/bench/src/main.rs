@@ -6,6 +6,7 @@
 
 mod bare;
 mod embedded;
+mod guard;
 mod http;
 mod job;
 mod layer;
@@ -96,6 +97,18 @@ enum Process {
         #[arg(long)]
         quick: bool,
     },
+    /// Measures what `serve --schema` costs a PutItem
+    Guard {
+        /// How often everything is measured; the median counts
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
+        rounds: u8,
+        /// How long each measurement takes
+        #[arg(long, default_value_t = 10.0, value_parser = positive)]
+        seconds: f64,
+        /// Few items and one short round, as a check that it runs
+        #[arg(long)]
+        quick: bool,
+    },
     /// The load generator, driven by the bench
     #[command(hide = true)]
     Load {
@@ -129,6 +142,10 @@ fn main() -> ExitCode {
         }
         Some(Process::Tables { quick }) => {
             tables::run(if *quick { tables::Sizes::quick() } else { tables::Sizes::full() }).map(|()| true)
+        }
+        Some(Process::Guard { quick: true, .. }) => guard::run(guard::Sizes::quick()).map(|()| true),
+        Some(Process::Guard { rounds, seconds, quick: false }) => {
+            guard::run(guard::Sizes::full(usize::from(*rounds), *seconds)).map(|()| true)
         }
         Some(Process::Load { server }) => load::serve(*server).map(|()| true),
         Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),

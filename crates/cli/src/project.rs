@@ -40,6 +40,24 @@ pub(crate) fn schemas(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     if !named.is_empty() || found.len() == 1 {
         return Ok(found);
     }
+    whole(found)
+}
+
+/// The schemas in a directory.
+pub(crate) fn schemas_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let cannot = |error| format!("cannot look for schemas in {}: {error}", directory.display());
+    let found = whole(in_directory(directory).map_err(cannot)?)?;
+    if found.is_empty() {
+        return Err(format!(
+            "there are no .larder files in {}: name another directory or a file",
+            directory.display()
+        ));
+    }
+    Ok(found)
+}
+
+/// Those of the files that are no part of another.
+fn whole(found: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
     let mut parts = Vec::new();
     for path in &found {
         parts.extend(includes(&read(path)?).into_iter().map(|part| beside(path, &part)));

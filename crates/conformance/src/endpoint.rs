@@ -78,7 +78,9 @@ impl Endpoint {
         let chosen = env::var("CONFORMANCE_TARGET").unwrap_or_else(|_| "larder".to_owned());
         match chosen.as_str() {
             "larder" => {
-                let arguments = ["serve", "--memory", "--dynamodb", "127.0.0.1:0"];
+                // Schemas of other tables change nothing for those of the tests.
+                let schemas = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas");
+                let arguments = ["serve", "--memory", "--dynamodb", "127.0.0.1:0", "--schema", schemas];
                 Self::started(Target::Larder, process::start_announced(&larder_binary(), &arguments))
             }
             "dynamodb-local" => {

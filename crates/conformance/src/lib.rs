@@ -4,7 +4,7 @@
 //! `CONFORMANCE_TARGET`:
 //!
 //! - `larder`, the default: a server in memory, one per test process, from the binary named by
-//!   `LARDER_BIN` or else `<target dir>/debug/larder`;
+//!   `LARDER_BIN` or else `<target dir>/debug/larder`, which holds other tables against their schemas;
 //! - `dynamodb-local`: the official jar in the directory named by `DYNAMODB_LOCAL_DIR`;
 //! - a URL, or `name=URL`: a server that already runs. The name says whose [`differences`] apply.
 //!

@@ -13,7 +13,10 @@ use pollster::block_on;
 
 /// Remembers what it was asked, and refuses whatever would have an attribute `bad`.
 #[derive(Debug, Default)]
-struct Strict(Mutex<Vec<(WriteKind, Option<String>, Option<String>)>>);
+struct Strict(Mutex<Vec<Asked>>);
+
+/// The kind of write, and the city before and after it.
+type Asked = (WriteKind, Option<String>, Option<String>);
 
 impl Guard for Strict {
     fn judge(&self, write: &Proposal<'_>) -> Result<(), String> {

@@ -213,7 +213,7 @@ fn is_plain(core: &Core) -> bool {
 }
 
 /// What only items of the layer's own have: part of another one, or a note that there is none.
-pub(crate) const MARKS: [&str; 2] = [larder_schema::CHUNK, crate::cache::ABSENT];
+pub(crate) const MARKS: [&str; 2] = [larder_schema::CHUNK, larder_schema::ABSENT];
 
 pub(crate) fn is_mark(item: &Item) -> bool {
     MARKS.iter().any(|mark| item.contains(mark))

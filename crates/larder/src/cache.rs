@@ -31,7 +31,7 @@ use std::time::Duration;
 use larder_model::{AttributeValue, Item, UnixTime};
 use larder_schema::jiff::SignedDuration;
 use larder_schema::schema::{Consistency, OnError, Source as SourceSettings};
-use larder_schema::{Entity, Fields};
+use larder_schema::{Entity, FRESH_UNTIL, Fields};
 use parking_lot::Mutex;
 
 use crate::entity::{Core, timestamp};
@@ -42,15 +42,12 @@ use crate::store::Patience;
 use crate::{Error, Schema};
 
 use flight::Flights;
-pub(crate) use freshness::FRESH_UNTIL;
 use l1::L1;
 use loads::Loads;
 use read::{FlightKey, Landed, Loader, Subject};
 use write::{Behind, Turn};
 pub use write::{Drained, Unwritten};
 
-/// Marks an item that holds no record.
-pub(crate) const ABSENT: &str = "larder_absent";
 /// Until when somebody has the right to load the item, in Unix milliseconds; and who.
 const FLIGHT: &str = "larder_flight";
 const FLIGHT_BY: &str = "larder_flight_by";

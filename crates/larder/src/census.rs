@@ -10,11 +10,9 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use larder_engine::ops::{ReturnCapacity, Scan};
 use larder_model::{Item, TableName, UnixTime};
-use larder_schema::CHUNK;
+use larder_schema::{ABSENT, CHUNK, PACKED, PARTS};
 
-use crate::cache::ABSENT;
 use crate::entity::Core;
-use crate::oversize::{PACKED, PARTS};
 use crate::shelf::{self, Entry};
 use crate::store::{self, Store};
 use crate::{Error, System};

@@ -17,10 +17,10 @@ use larder_engine::ops::{self, ReturnCapacity};
 use larder_expr::{KeyCondition, KeyTest, SortTest};
 use larder_model::{AttributeValue, Item, UnixTime};
 use larder_schema::schema::{Consistency, KeySource};
-use larder_schema::{BuildError, CHUNK, Fields};
+use larder_schema::{ABSENT, BuildError, CHUNK, Fields};
 
 use crate::cache::read::{self, Loader, Subject};
-use crate::cache::{self, ABSENT, Identity};
+use crate::cache::{self, Identity};
 use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
 use crate::source::{BoxError, Load};

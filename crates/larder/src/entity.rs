@@ -12,16 +12,12 @@ use std::sync::Arc;
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Number, Path, TableName, UnixTime};
 use larder_schema::jiff::Timestamp;
-use larder_schema::schema::{CheckMode, KeySource, Role, Ttl};
-use larder_schema::{Entity, Expr, Fault, Fields, Scope, Table, Value, Violation};
+use larder_schema::schema::{CheckMode, KeySource, Ttl};
+use larder_schema::{ABSENT, Entity, FRESH_UNTIL, Fields, Scope, Table, VERSION, Value, Violation};
 
-use crate::cache::{ABSENT, EntityCache, FRESH_UNTIL, Shared, freshness};
+use crate::cache::{EntityCache, Shared, freshness};
 use crate::observe::Observer;
-use crate::record::mentions_now;
 use crate::{Error, Invalid, Schema, Store};
-
-/// The version of an item, where the schema says `versions on`.
-pub(crate) const VERSION: &str = "larder_version";
 
 /// What the layer knows about one entity.
 #[derive(Debug)]
@@ -53,7 +49,7 @@ impl Core {
         let entity = &table.entities[entity_at];
         let observer = Arc::new(Observer::new(&schema, entity, Arc::clone(&shared.sink)));
         let cache = EntityCache::new(&schema, entity, shared, Arc::clone(&observer));
-        let in_key = key_fields(entity);
+        let in_key = entity.key_fields();
         let key_places =
             entity.order.iter().copied().filter(|&at| in_key.contains(&entity.fields[at].name)).collect();
         Self { table_at, entity_at, table_name, store, ttl_millis, key_places, observer, cache, schema }
@@ -163,20 +159,7 @@ impl Core {
         into: &str,
     ) -> Result<(), Error> {
         let entity = self.entity();
-        let in_key = self.key_fields();
-        let fatal = |violation: &Violation| {
-            let Some(field) = entity.field(violation.field()) else { return true };
-            let is_kept = self.schema.keeps_faults(self.table(), entity, field);
-            let is_left_out = || fields.get(&field.name).is_some_and(|value| value.is_left_out(&field.kind));
-            in_key.contains(&field.name)
-                || match violation.fault {
-                    Fault::Check => is_left_out(),
-                    Fault::Missing => !is_kept || violation.is_of_whole(),
-                    Fault::Type | Fault::Unknown => {
-                        !is_kept || (field.kind.holds_loosely() && violation.is_of_whole())
-                    }
-                }
-        };
+        let fatal = |violation: &Violation| self.schema.refuses(self.table(), entity, violation);
         if violations.iter().any(fatal) {
             return Err(Invalid { entity: entity.name.clone(), violations }.into());
         }
@@ -207,7 +190,7 @@ impl Core {
 
     /// The fields a key is made of, through equations.
     pub(crate) fn key_fields(&self) -> BTreeSet<String> {
-        key_fields(self.entity())
+        self.entity().key_fields()
     }
 
     /// The item of checked fields: equations worked out, TTL in place. A new one also has its first states and
@@ -353,7 +336,7 @@ impl Core {
             let is_known = |name: &str| {
                 fields.contains_key(name) || entity.field(name).is_some_and(larder_schema::Field::is_stored)
             };
-            let lasts = !field.on_create && !mentions_now(equation);
+            let lasts = !field.on_create && !equation.mentions_now();
             if !fields.contains_key(&field.name) && lasts && equation.fields().into_iter().all(is_known) {
                 entity.compute_some(fields, self.now(), &[at]);
             }
@@ -379,22 +362,7 @@ impl Core {
 
     /// Whether an input can be read out of a stored item.
     pub(crate) fn is_recoverable(&self, name: &str) -> bool {
-        let entity = self.entity();
-        let Some(field) = entity.field(name) else { return false };
-        let in_template = |template: &larder_schema::Template| {
-            template.ambiguity().is_none()
-                && template
-                    .holes()
-                    .any(|hole| hole.field == name && hole.format == larder_schema::Format::Plain)
-        };
-        field.role == Role::Stored
-            || std::iter::once(&entity.partition).chain(entity.sort.as_ref()).any(|source| match source {
-                KeySource::Template(template) => template.holes().any(|hole| hole.field == name),
-                KeySource::Field(_) => false,
-            })
-            || entity.fields.iter().filter(|field| field.is_stored()).any(
-                |field| matches!(&field.equation, Some(Expr::Template(template)) if in_template(template)),
-            )
+        self.entity().is_recoverable(name)
     }
 
     /// The version in an item.
@@ -435,28 +403,5 @@ fn value_text(value: &AttributeValue) -> String {
         AttributeValue::N(number) => number.to_string(),
         AttributeValue::B(bytes) => format!("{} bytes", bytes.len()),
         _ => "?".to_owned(),
-    }
-}
-
-fn key_fields(entity: &Entity) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for source in std::iter::once(&entity.partition).chain(entity.sort.as_ref()) {
-        match source {
-            KeySource::Field(name) => drop(found.insert(name.clone())),
-            KeySource::Template(template) => found.extend(template.holes().map(|hole| hole.field.clone())),
-        }
-    }
-    loop {
-        let needed: Vec<String> = found
-            .iter()
-            .filter_map(|name| entity.field(name)?.equation.as_ref())
-            .flat_map(Expr::fields)
-            .map(str::to_owned)
-            .collect();
-        let before = found.len();
-        found.extend(needed);
-        if found.len() == before {
-            return found;
-        }
     }
 }

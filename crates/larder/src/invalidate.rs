@@ -21,14 +21,12 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::limits::READ_UNIT_BYTES;
 use larder_model::{AttributeValue, Item, Path, UnixTime};
 use larder_schema::schema::{Index, KeySource, Label, Scan};
-use larder_schema::{BuildError, CHUNK, Expr, Fields, Hole, Scope, Value};
+use larder_schema::{ABSENT, BuildError, CHUNK, Expr, Fields, Hole, PARTS, Scope, Value};
 use parking_lot::Mutex;
 
-use crate::cache::ABSENT;
 use crate::entity::{Core, and};
 use crate::price::{self, Units};
 use crate::query::Asked;
-use crate::record::mentions_now;
 use crate::shelf::{FieldType, Record, Shelf};
 use crate::{Error, batch, oversize, store};
 
@@ -383,7 +381,7 @@ impl Plan {
         let looks_inside = self.wanted.label.is_some() || !self.wanted.given.is_empty();
         let mut found = Vec::new();
         for item in items {
-            let in_parts = looks_inside && item.contains(oversize::PARTS) && core.owns(&item);
+            let in_parts = looks_inside && item.contains(PARTS) && core.owns(&item);
             let whole = if in_parts { oversize::join(core, item.clone()).await? } else { None };
             if self.wanted.matches(core, whole.as_ref().unwrap_or(&item), now) {
                 found.push(item);
@@ -565,7 +563,7 @@ impl Wanted {
         let holes = holes(core);
         for &at in &entity.order {
             let field = &entity.fields[at];
-            let Some(equation) = field.equation.as_ref().filter(|equation| !mentions_now(equation)) else {
+            let Some(equation) = field.equation.as_ref().filter(|equation| !equation.mentions_now()) else {
                 continue;
             };
             let needs = equation.fields();

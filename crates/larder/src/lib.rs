@@ -51,6 +51,7 @@
 
 pub mod census;
 pub mod export;
+pub mod guard;
 pub mod migrate;
 pub mod price;
 pub mod probe;

@@ -21,16 +21,12 @@ use larder_engine::ops::{BatchWrite, DeleteItem, GetItem, PutItem, ReturnCapacit
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::limits::{ITEM_BYTES_MAX, PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX};
 use larder_model::{AttributeValue, Item, Path};
-use larder_schema::CHUNK;
 use larder_schema::schema::{LogEvent, OversizeStep, Projection};
+use larder_schema::{CHUNK, CHUNK_KEY, CHUNKS_MAX, MARK, PACKED, PARTS};
 
 use crate::entity::Core;
 use crate::record::options;
 use crate::{Error, batch, store};
-
-/// Says how the rest of an item is kept.
-pub(crate) const PARTS: &str = "larder_parts";
-pub(crate) const PACKED: &str = "larder_packed";
 
 /// Leaves room for a key, a TTL and the names.
 const CHUNK_BYTES: usize = ITEM_BYTES_MAX - 8 * 1024;
@@ -38,8 +34,6 @@ const CHUNK_BYTES: usize = ITEM_BYTES_MAX - 8 * 1024;
 const PARTS_BYTES: usize = 256;
 /// Attributes smaller than this are not worth packing.
 const WORTH_PACKING_BYTES: usize = 1024;
-/// No head says truly that it has more than this.
-const CHUNKS_MAX: i64 = 4096;
 /// A packed value that unpacks to more is taken for a mistake.
 const UNPACKED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const WRITES_AT_ONCE: usize = 4;
@@ -52,16 +46,12 @@ pub(crate) fn is_oversize(core: &Core, item: &Item) -> bool {
 
 /// Whether the layer may have put more into the store than the head of such an item.
 pub(crate) fn may_split(core: &Core) -> bool {
-    let oversize = core.entity().policy.oversize;
-    oversize.first == OversizeStep::Split || oversize.otherwise == Some(OversizeStep::Split)
+    core.entity().policy.may_split()
 }
 
 /// Whether some of such an item's attributes may be elsewhere than in its head.
 pub(crate) fn may_pack(core: &Core) -> bool {
-    let policy = &core.entity().policy;
-    let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
-    policy.compress_over.is_some()
-        || steps.iter().flatten().any(|step| matches!(step, OversizeStep::Split | OversizeStep::Compress))
+    core.entity().policy.may_pack()
 }
 
 /// Writes an item that is too large as it is, and gives back the head that was there before.
@@ -196,7 +186,7 @@ fn movable(core: &Core, item: &Item) -> Vec<(usize, String)> {
             || entity.fields.iter().any(|field| field.on_create && field.attribute == name)
             || projected
             || lifecycles
-            || (name.starts_with("larder_") && name != PACKED)
+            || (name.starts_with(MARK) && name != PACKED)
     };
     let mut found: Vec<(usize, String)> = item
         .iter()
@@ -437,7 +427,7 @@ impl Parts {
         };
         let text = head.get(attribute)?.as_str()?;
         let keys = (0..self.count).map(|number| {
-            let text = format!("{text}#larder#{}#{number}", self.version);
+            let text = format!("{text}{CHUNK_KEY}{}#{number}", self.version);
             let mut key = core.key_of(head);
             key.insert(attribute.clone(), AttributeValue::S(text));
             key

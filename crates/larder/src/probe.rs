@@ -21,10 +21,9 @@ use aws_smithy_types::date_time::Format;
 use larder_engine::ops::{DeleteItem, GetItem, PutItem, ReturnCapacity, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, KeyType, Path, TableName};
-use larder_schema::TableSetup;
+use larder_schema::{ABSENT, TableSetup};
 use parking_lot::Mutex;
 
-use crate::cache::ABSENT;
 use crate::store::{Error, Store};
 use crate::system::System;
 

@@ -22,9 +22,9 @@ use larder_engine::ops::{
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path};
 use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange, OnError};
-use larder_schema::{Expr, Fields, Type, Value};
+use larder_schema::{Fields, Type, VERSION, Value};
 
-use crate::entity::{Core, VERSION, and};
+use crate::entity::{Core, and};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::{Error, batch, lifecycle, oversize, store};
 
@@ -646,8 +646,9 @@ impl Core {
     fn differs(&self, old: &Item, new: &Item) -> bool {
         let volatile = self.volatile();
         let lasting = |item: &Item| {
-            let kept =
-                item.iter().filter(|(name, _)| !volatile.contains(*name) && !name.starts_with("larder_"));
+            let kept = item
+                .iter()
+                .filter(|(name, _)| !volatile.contains(*name) && !name.starts_with(larder_schema::MARK));
             kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
         };
         self.is_expired(old, self.unix_now()) || lasting(old) != lasting(new)
@@ -667,7 +668,7 @@ impl Core {
         for &at in &entity.order {
             let field = &entity.fields[at];
             let Some(equation) = &field.equation else { continue };
-            if mentions_now(equation) || equation.fields().iter().any(|name| names.contains(name)) {
+            if equation.mentions_now() || equation.fields().iter().any(|name| names.contains(name)) {
                 names.insert(&*field.name);
                 places.push(at);
             }
@@ -706,15 +707,6 @@ pub(crate) fn unchanged(attribute: &str, item: &Item) -> Condition {
 }
 
 /// Whether a value changes as time passes.
-pub(crate) fn mentions_now(expression: &Expr) -> bool {
-    match expression {
-        Expr::Now => true,
-        Expr::Field(_) | Expr::Literal(_) | Expr::Template(_) => false,
-        Expr::Member(inner, _) | Expr::Not(inner) | Expr::Call(_, inner) => mentions_now(inner),
-        Expr::Binary(_, left, right) => mentions_now(left) || mentions_now(right),
-    }
-}
-
 fn first(range: Option<&NumberRange>) -> i64 {
     range.and_then(|range| range.min).and_then(|min| min.to_i64()).unwrap_or(1)
 }

@@ -216,6 +216,32 @@ impl Store {
         Self::on(Arc::new(Layered { layer: Probes::default(), below: Arc::clone(&self.0) }))
     }
 
+    /// The same store, in which nobody writes what the schemas of the systems opened on it from now on do not allow: neither
+    /// this program beside its records, nor another through a server. It is [`larder serve --schema`](crate::guard) for
+    /// an embedded store; elsewhere it is an error.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use larder::store::ops::{PutItem, WriteOptions};
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let library = Library::open(larder::Store::memory().await.enforcing()?).await?;
+    /// # let text = |text: &str| larder_model::AttributeValue::S(text.to_owned());
+    /// # let bad = [("pk", text("BOOK#1")), ("sk", text("BOOK")), ("title", 7.into())];
+    /// # let item = bad.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    /// # let table = larder_model::TableName::new("library")?;
+    /// // An item whose title is a number.
+    /// let refused = library.store().put_item(PutItem { table, item, options: WriteOptions::default() }).await;
+    /// assert!(refused.unwrap_err().to_string().contains("Book.title: must be of type string, and it is 7"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn enforcing(self) -> Result<Self, Error> {
+        self.0.enforce()?;
+        Ok(self)
+    }
+
     /// What an observed store is to do wrong.
     ///
     /// # Panics
@@ -749,6 +775,19 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn engine(&self) -> Option<&larder_engine::Engine> {
         None
     }
+
+    /// Holds every write against the schemas of the systems that are opened on it from now on. Only of an embedded store.
+    #[doc(hidden)]
+    fn enforce(&self) -> Result<(), Error> {
+        Err(Error::Unsupported(format!(
+            "{} is written by others too: its server enforces schemas, `larder serve --schema`",
+            self.place()
+        )))
+    }
+
+    /// Told of every system that is opened on it.
+    #[doc(hidden)]
+    fn opened(&self, _schema: &Arc<larder_schema::Schema>, _environment: &larder_schema::Environment) {}
 
     #[doc(hidden)]
     fn probes(&self) -> Option<&Probes> {

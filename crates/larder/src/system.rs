@@ -94,6 +94,7 @@ impl System {
     /// ```
     pub async fn open_with(schema: Schema, store: Store, environment: Environment) -> Result<Self, Error> {
         let system = Self::on(schema, store, environment)?;
+        system.0.store.opened(&system.0.schema, &system.0.environment);
         if system.0.store.is_embedded() {
             system.provision().await?;
         }

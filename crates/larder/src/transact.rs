@@ -13,7 +13,7 @@ use larder_engine::ops::{ReturnCapacity, TransactAction, TransactWrite, Transact
 use larder_expr::{Condition, Projection};
 use larder_model::limits::{ITEM_BYTES_MAX, TRANSACTION_ITEMS_MAX};
 use larder_model::{Item, Path};
-use larder_schema::Fields;
+use larder_schema::{Fields, PARTS};
 
 use crate::entity::{Core, and};
 use crate::oversize::{self, Prepared};
@@ -433,7 +433,7 @@ impl Step {
         if !oversize::may_split(&self.core) {
             return Ok(None);
         }
-        let names = key.names().chain([oversize::PARTS]);
+        let names = key.names().chain([PARTS]);
         let projection = Projection { paths: names.map(Path::attribute).collect() };
         batch::read(&self.core, vec![key.clone()], true, Some(&projection)).await.pop().unwrap_or(Ok(None))
     }

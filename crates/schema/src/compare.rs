@@ -231,6 +231,7 @@ fn table(changes: &mut Changes, old: &Table, new: &Table) {
             table.on_delete,
             table.class,
             table.stream,
+            table.strict,
             table.tags.clone(),
         )
     };
@@ -465,7 +466,7 @@ fn checks(changes: &mut Changes, path: &str, old: &Checks, new: &Checks) {
         let looser = match (&old.pattern, &new.pattern) {
             (_, None) => true,
             (None, Some(_)) => false,
-            (Some(old), Some(new)) => Pattern::of(new).covers(&Pattern::of(old)),
+            (Some(old), Some(new)) => Pattern::of(new.as_str()).covers(&Pattern::of(old.as_str())),
         };
         judge("its pattern", looser);
     }

@@ -92,7 +92,11 @@ impl Expr {
             Self::Literal(value) => Some(value.clone()),
             Self::Template(template) => template.build(scope.fields).ok().map(Value::Text),
             Self::Call(Function::Sha256, argument) => digest(argument, scope).map(Value::Text),
-            Self::Call(function, argument) => function.apply(argument.evaluate(scope)?),
+            Self::Call(function, argument) => match &**argument {
+                // A list is not copied to be counted.
+                Self::Field(name) => function.apply(scope.fields.get(name)?),
+                other => function.apply(&other.evaluate(scope)?),
+            },
             Self::Not(inner) => Some(Value::Bool(!inner.holds(scope))),
             Self::Binary(operator, left, right) => binary(*operator, left, right, scope),
         }
@@ -123,6 +127,16 @@ impl Expr {
         }
     }
 
+    /// Whether it depends on when it is worked out.
+    pub fn mentions_now(&self) -> bool {
+        match self {
+            Self::Now => true,
+            Self::Field(_) | Self::Literal(_) | Self::Template(_) => false,
+            Self::Member(inner, _) | Self::Not(inner) | Self::Call(_, inner) => inner.mentions_now(),
+            Self::Binary(_, left, right) => left.mentions_now() || right.mentions_now(),
+        }
+    }
+
     /// The expression as it is written in a schema.
     pub fn source(&self) -> String {
         match self {
@@ -146,7 +160,7 @@ impl Expr {
 }
 
 impl Function {
-    fn apply(&self, value: Value) -> Option<Value> {
+    fn apply(&self, value: &Value) -> Option<Value> {
         match self {
             Self::Floor(millis) => {
                 let millis = i128::from((*millis).max(1));
@@ -155,22 +169,28 @@ impl Function {
                 Some(Value::Instant(Timestamp::from_nanosecond(nanos.div_euclid(step) * step).ok()?))
             }
             Self::In(zone) => Some(Value::Zoned(value.as_instant()?.to_zoned(TimeZone::get(zone).ok()?))),
-            Self::Len => match value {
-                Value::Text(text) => Some(Value::from(i64::try_from(text.chars().count()).ok()?)),
-                Value::List(list) => Some(Value::from(i64::try_from(list.len()).ok()?)),
-                Value::Map(map) => Some(Value::from(i64::try_from(map.len()).ok()?)),
-                Value::Raw(AttributeValue::L(list)) => Some(Value::from(i64::try_from(list.len()).ok()?)),
-                Value::Bytes(bytes) => Some(Value::from(i64::try_from(bytes.len()).ok()?)),
-                _ => None,
-            },
+            Self::Len => length(value),
             Self::Lower => Some(Value::Text(value.as_str()?.to_lowercase())),
             Self::Host => host(value.as_str()?).map(Value::Text),
             Self::PslCore => psl_core(value.as_str()?).map(Value::Text),
             Self::Sha256 => Some(Value::Text(sha256_hex(value.as_str()?.as_bytes()))),
-            Self::IsoWeek => Some(Value::from(i64::from(iso(&value)?.week()))),
-            Self::IsoYear => Some(Value::from(i64::from(iso(&value)?.year()))),
+            Self::IsoWeek => Some(Value::from(i64::from(iso(value)?.week()))),
+            Self::IsoYear => Some(Value::from(i64::from(iso(value)?.year()))),
         }
     }
+}
+
+/// Characters, members or bytes.
+fn length(value: &Value) -> Option<Value> {
+    let length = match value {
+        Value::Text(text) => text.chars().count(),
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        Value::Raw(AttributeValue::L(list)) => list.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => return None,
+    };
+    i64::try_from(length).ok().map(Value::from)
 }
 
 fn iso(value: &Value) -> Option<jiff::civil::ISOWeekDate> {

@@ -3,15 +3,15 @@
 //! Keys are read with their templates, so inputs that are stored nowhere else come back; so do inputs in
 //! stored templates (`COUNTRY#DE` gives `DE`). The state of a lifecycle and the TTL are the layer's to write.
 
+use std::collections::BTreeSet;
+
 use larder_model::{AttributeValue, Item};
 
 use crate::equation::Expr;
+use crate::marks::CHUNK;
 use crate::schema::{Entity, Field, Fields, KeyAttribute, KeySource, Role, Schema, State, Table, Type};
-use crate::template::BuildError;
+use crate::template::{BuildError, Format, Template};
 use crate::value::Value;
-
-/// What an item holds that is part of a larger one. Its key may look like a key of an entity.
-pub const CHUNK: &str = "larder_chunk";
 
 /// Why an item could not be read as a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ impl Schema {
         Ok(item)
     }
 
-    fn read_key(&self, table: &Table, entity: &Entity, item: &Item) -> Result<Fields, ItemError> {
+    pub(crate) fn read_key(&self, table: &Table, entity: &Entity, item: &Item) -> Result<Fields, ItemError> {
         let mut fields = Fields::new();
         let sort = table.sort.as_ref().zip(entity.sort.as_ref());
         for (attribute, source) in std::iter::once((&table.partition, &entity.partition)).chain(sort) {
@@ -138,7 +138,7 @@ impl Schema {
     }
 
     /// Reads inputs out of a stored template. Only an unambiguous one gives them back.
-    fn recover_inputs(&self, entity: &Entity, field: &Field, fields: &mut Fields) {
+    pub(crate) fn recover_inputs(&self, entity: &Entity, field: &Field, fields: &mut Fields) {
         let Some(Expr::Template(template)) = &field.equation else { return };
         let text = fields.get(&field.name).and_then(Value::as_str);
         let Some(reading) =
@@ -166,6 +166,49 @@ impl Entity {
                 fields.insert(field.name.clone(), empty.clone());
             }
         }
+    }
+
+    /// The fields a key is made of, through equations.
+    pub fn key_fields(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for source in std::iter::once(&self.partition).chain(self.sort.as_ref()) {
+            match source {
+                KeySource::Field(name) => drop(found.insert(name.clone())),
+                KeySource::Template(template) => {
+                    found.extend(template.holes().map(|hole| hole.field.clone()));
+                }
+            }
+        }
+        loop {
+            let needed: Vec<String> = found
+                .iter()
+                .filter_map(|name| self.field(name)?.equation.as_ref())
+                .flat_map(Expr::fields)
+                .map(str::to_owned)
+                .collect();
+            let before = found.len();
+            found.extend(needed);
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
+    /// Whether an input can be read out of a stored item.
+    pub fn is_recoverable(&self, name: &str) -> bool {
+        let Some(field) = self.field(name) else { return false };
+        let in_template = |template: &Template| {
+            template.ambiguity().is_none()
+                && template.holes().any(|hole| hole.field == name && hole.format == Format::Plain)
+        };
+        field.role == Role::Stored
+            || std::iter::once(&self.partition).chain(self.sort.as_ref()).any(|source| match source {
+                KeySource::Template(template) => template.holes().any(|hole| hole.field == name),
+                KeySource::Field(_) => false,
+            })
+            || self.fields.iter().filter(|field| field.is_stored()).any(
+                |field| matches!(&field.equation, Some(Expr::Template(template)) if in_template(template)),
+            )
     }
 }
 

@@ -42,13 +42,16 @@ pub mod setup;
 mod value;
 
 mod access;
+mod check;
 mod equation;
 mod item;
+mod marks;
 mod record;
 mod template;
 
 mod diagnostic;
 mod explain;
+mod origin;
 
 mod sample;
 
@@ -60,13 +63,15 @@ mod format;
 pub mod import;
 
 pub use access::{Access, Argument, Readable, SortKey};
+pub use check::Checker;
 pub use compare::{Change, Impact, compare};
 pub use diagnostic::{Colour, Diagnostic, Severity, closest, render, render_all};
 pub use equation::{Expr, Function, Scope, duration_source, settled};
 pub use explain::{RULES, Rule, explain, rule};
 pub use format::format;
-pub use item::{CHUNK, ItemError, RecordError};
+pub use item::{ItemError, RecordError};
 pub use jiff;
+pub use marks::*;
 pub use parse::parse;
 pub use record::{Fault, Violation};
 pub use resolve::settings::{BLOCKS, Place, SETTINGS, SettingRule};

@@ -11,7 +11,10 @@ use larder_model::{AttributeValue, Item, Number};
 use crate::equation::Expr;
 use crate::schema::{CheckMode, Checks, Entity, Field, Fields, KeySource, Schema, Table, Ttl, Type};
 use crate::template::Template;
-use crate::value::{Value, float_number};
+use crate::value::{Value, civil_date, civil_datetime, float_number, utc};
+
+/// What is told of one list. An item of 400 KB can have a hundred thousand members, each with several faults.
+const LIST_VIOLATIONS_MAX: usize = 1000;
 
 /// Something that is wrong with a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +43,57 @@ pub enum Fault {
     Unknown,
     /// It breaks a check, or is not given as it must be.
     Check,
+    /// It is the item of no entity.
+    Entity,
+    /// The key is not what the fields make of it.
+    Key,
+    /// An equation does not hold.
+    Equation,
+    /// It is in no state of a lifecycle.
+    State,
+    /// No transition leads from the state it was in to this one.
+    Transition,
+    /// Somebody else's lease is not over.
+    Lease,
+    /// It does not end when the schema says.
+    Ttl,
+    /// It is not a whole that is kept in parts, or not a part of one.
+    Parts,
+}
+
+impl Fault {
+    pub const ALL: [Self; 12] = [
+        Self::Missing,
+        Self::Type,
+        Self::Unknown,
+        Self::Check,
+        Self::Entity,
+        Self::Key,
+        Self::Equation,
+        Self::State,
+        Self::Transition,
+        Self::Lease,
+        Self::Ttl,
+        Self::Parts,
+    ];
+
+    /// The word for the rule that was broken, in metrics and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "required",
+            Self::Type => "type",
+            Self::Unknown => "unknown",
+            Self::Check => "check",
+            Self::Entity => "entity",
+            Self::Key => "key",
+            Self::Equation => "equation",
+            Self::State => "state",
+            Self::Transition => "transition",
+            Self::Lease => "lease",
+            Self::Ttl => "ttl",
+            Self::Parts => "parts",
+        }
+    }
 }
 
 impl Violation {
@@ -67,51 +121,69 @@ fn stored_as(path: &str, attribute: &str) -> String {
     }
 }
 
-/// Where a value is.
-struct Place {
-    path: String,
-    attribute: String,
+/// Where a value is. Its path is put together once it has something to tell.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    step: Step<'a>,
     is_hidden: bool,
 }
 
-impl Place {
-    fn of(entity: &Entity, name: &str) -> Self {
-        let field = entity.field(name).filter(|field| field.is_stored());
-        Self {
-            path: format!("{}.{name}", entity.name),
-            attribute: field.map_or_else(|| name.to_owned(), |field| field.attribute.clone()),
-            is_hidden: false,
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    /// A field of an entity, by its name.
+    Field(&'a Entity, &'a str),
+    /// A member, by its name and its stored name.
+    Member(&'a Place<'a>, &'a str, &'a str),
+    /// A member of a list or a set.
+    At(&'a Place<'a>, usize),
+    /// What a map has under a name.
+    Under(&'a Place<'a>, &'a str),
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn of(entity: &'a Entity, name: &'a str) -> Self {
+        Self { step: Step::Field(entity, name), is_hidden: false }
+    }
+
+    fn within(&'a self, name: &'a str, attribute: &'a str) -> Self {
+        Self { step: Step::Member(self, name, attribute), is_hidden: self.is_hidden }
+    }
+
+    fn at(&'a self, place: usize) -> Self {
+        Self { step: Step::At(self, place), is_hidden: self.is_hidden }
+    }
+
+    fn under(&'a self, name: &'a str) -> Self {
+        Self { step: Step::Under(self, name), is_hidden: self.is_hidden }
+    }
+
+    fn shown_name(&self, name: &str) -> String {
+        if self.is_hidden { "a secret".to_owned() } else { format!("{name:?}") }
+    }
+
+    fn path(&self) -> String {
+        match self.step {
+            Step::Field(entity, name) => format!("{}.{name}", entity.name),
+            Step::Member(of, name, _) => format!("{}.{name}", of.path()),
+            Step::At(of, place) => format!("{}[{place}]", of.path()),
+            Step::Under(of, name) => format!("{}[{}]", of.path(), self.shown_name(name)),
         }
     }
 
-    fn within(&self, name: &str, attribute: &str) -> Self {
-        Self {
-            path: format!("{}.{name}", self.path),
-            attribute: format!("{}.{attribute}", self.attribute),
-            is_hidden: self.is_hidden,
+    fn attribute(&self) -> String {
+        match self.step {
+            Step::Field(entity, name) => {
+                let field = entity.field(name).filter(|field| field.is_stored());
+                field.map_or_else(|| name.to_owned(), |field| field.attribute.clone())
+            }
+            Step::Member(of, _, attribute) => format!("{}.{attribute}", of.attribute()),
+            Step::At(of, place) => format!("{}[{place}]", of.attribute()),
+            Step::Under(of, name) => format!("{}[{}]", of.attribute(), self.shown_name(name)),
         }
     }
 
-    fn at(&self, place: usize) -> Self {
-        Self {
-            path: format!("{}[{place}]", self.path),
-            attribute: format!("{}[{place}]", self.attribute),
-            is_hidden: self.is_hidden,
-        }
-    }
-
-    /// Under a name in a map.
-    fn under(&self, name: &str) -> Self {
-        let name = if self.is_hidden { "a secret".to_owned() } else { format!("{name:?}") };
-        Self {
-            path: format!("{}[{name}]", self.path),
-            attribute: format!("{}[{name}]", self.attribute),
-            is_hidden: self.is_hidden,
-        }
-    }
-
-    fn violation(&self, fault: Fault, rule: String, value: String) -> Violation {
-        Violation { path: self.path.clone(), attribute: self.attribute.clone(), fault, rule, value }
+    pub(crate) fn violation(&self, fault: Fault, rule: String, value: String) -> Violation {
+        Violation { path: self.path(), attribute: self.attribute(), fault, rule, value }
     }
 }
 
@@ -210,7 +282,11 @@ impl Schema {
             (Type::List(inner), AttributeValue::L(values)) => {
                 Value::List(values.iter().map(|stored| self.decode_loosely(&inner.kind, stored)).collect())
             }
-            (Type::Set(inner), AttributeValue::L(values)) => {
+            // A set is kept as a list for the sake of a member that is none of its own, or for the lack of any. Another list is
+            // no set.
+            (Type::Set(inner), AttributeValue::L(values))
+                if values.is_empty() || values.iter().any(|stored| self.decode(inner, stored).is_none()) =>
+            {
                 Value::List(values.iter().map(|stored| self.decode_loosely(inner, stored)).collect())
             }
             (Type::Map(inner), AttributeValue::M(item)) => {
@@ -299,23 +375,34 @@ impl Schema {
         self.is_secret(field) || inputs.any(|input| self.tells_secret(entity, input))
     }
 
+    /// Whether something that is wrong with a record keeps it from being written. Where the schema says `checks record`,
+    /// what can be kept is: all but a field that is missing, and what a key or an equation rests on.
+    pub fn refuses(&self, table: &Table, entity: &Entity, violation: &Violation) -> bool {
+        if entity.policy.checks == CheckMode::Strict {
+            return true;
+        }
+        let Some(field) = entity.field(violation.field()) else { return true };
+        let is_kept = self.keeps_faults(table, entity, field);
+        if entity.key_fields().contains(&field.name) {
+            return true;
+        }
+        match violation.fault {
+            Fault::Check => false,
+            Fault::Missing => !is_kept || violation.is_of_whole(),
+            Fault::Type | Fault::Unknown => {
+                !is_kept || (field.kind.holds_loosely() && violation.is_of_whole())
+            }
+            _ => true,
+        }
+    }
+
     /// Everything that is wrong with a record: what is missing, of another type, or breaks a check.
     pub fn violations(&self, entity: &Entity, fields: &Fields) -> Vec<Violation> {
         let mut found = Vec::new();
         let table = self.entity(&entity.name).map(|(table, _)| table);
-        let is_sorted =
-            |entity: &Entity, field: &Field| table.is_some_and(|table| is_ordered(table, entity, field));
+        let is_sorted = |field: &Field| table.is_some_and(|table| is_ordered(table, entity, field));
         for field in entity.fields.iter().filter(|field| field.is_given()) {
-            let place = || Place::of(entity, &field.name);
-            self.check_field(field, fields.get(&field.name), place(), &mut found);
-            // An input is not kept: what a key is made of it says how fine it is.
-            if let (Some(Value::Instant(at)), Some(step)) = (fields.get(&field.name), field.kind.step_nanos())
-                && field.is_stored()
-                && at.as_nanosecond() % step != 0
-                && (field.kind == Type::Epoch || is_sorted(entity, field))
-            {
-                found.push(too_fine(&place(), &field.kind, &Value::Instant(*at)));
-            }
+            self.check_given(entity, field, fields.get(&field.name), is_sorted, &mut found);
         }
         for name in fields.keys().filter(|name| entity.field(name).is_none()) {
             found.push(unknown(&Place::of(entity, name)));
@@ -323,7 +410,81 @@ impl Schema {
         found
     }
 
-    fn check_field(&self, field: &Field, value: Option<&Value>, place: Place, found: &mut Vec<Violation>) {
+    /// What is wrong with one field that is given.
+    pub(crate) fn check_given(
+        &self,
+        entity: &Entity,
+        field: &Field,
+        value: Option<&Value>,
+        is_sorted: impl Fn(&Field) -> bool,
+        found: &mut Vec<Violation>,
+    ) {
+        let place = Place::of(entity, &field.name);
+        self.check_field(field, value, &place, found);
+        // An input is not kept: what a key is made of it says how fine it is.
+        if let (Some(Value::Instant(at)), Some(step)) = (value, field.kind.step_nanos())
+            && field.is_stored()
+            && at.as_nanosecond() % step != 0
+            && (field.kind == Type::Epoch || is_sorted(field))
+        {
+            found.push(too_fine(&place, &field.kind, &Value::Instant(*at)));
+        }
+    }
+
+    /// Whether nothing is wrong with a stored value, as far as that shows without reading it: a false says nothing. It is
+    /// asked of every field of every item that a guard judges, and makes nothing.
+    pub(crate) fn fits(&self, kind: &Type, checks: &Checks, stored: &AttributeValue) -> bool {
+        match (kind, stored) {
+            (Type::String, AttributeValue::S(text)) => text_fits(checks, text),
+            (Type::Uuid { v4 }, AttributeValue::S(text)) => is_uuid(text, *v4) && text_fits(checks, text),
+            (Type::Url, AttributeValue::S(text)) => is_url(text) && text_fits(checks, text),
+            (Type::Choice(choices), AttributeValue::S(text)) => {
+                choices.contains(text) && text_fits(checks, text)
+            }
+            (Type::Int | Type::Sequence, AttributeValue::N(number)) => {
+                number.to_i64().is_some() && number_fits(checks, number)
+            }
+            (Type::Decimal, AttributeValue::N(number)) => number_fits(checks, number),
+            // With so few digits it is the same number as a float.
+            (Type::Float, AttributeValue::N(number)) => number.size() <= 7 && number_fits(checks, number),
+            (Type::Bool, AttributeValue::Bool(_)) | (Type::Json, _) => true,
+            (Type::Bytes, AttributeValue::B(bytes)) => length_fits(checks, bytes.len()),
+            (Type::Date, AttributeValue::S(text)) => civil_date(text).is_some(),
+            (Type::Datetime, AttributeValue::S(text)) => civil_datetime(text).is_some(),
+            (Type::Instant(_), AttributeValue::S(text)) => {
+                let step = kind.step_nanos().unwrap_or(1);
+                checks.range.is_none()
+                    && !checks.positive
+                    && utc(text).is_some_and(|at| at.as_nanosecond() % step == 0)
+            }
+            (Type::List(inner), AttributeValue::L(values)) => {
+                let none = Checks::default();
+                length_fits(checks, values.len())
+                    && values.iter().all(|value| self.fits(&inner.kind, &none, value))
+            }
+            (Type::Named(name), AttributeValue::M(map)) => {
+                let Some(definition) = self.type_definition(name) else { return false };
+                let mut known = 0;
+                let fit = definition.fields.iter().all(|field| match map.get(&field.attribute) {
+                    Some(value) => {
+                        known += 1;
+                        self.fits(&field.kind, &field.checks, value)
+                    }
+                    None => field.optional || field.checks.default.is_some(),
+                });
+                fit && (definition.open || known == map.len())
+            }
+            _ => false,
+        }
+    }
+
+    fn check_field(
+        &self,
+        field: &Field,
+        value: Option<&Value>,
+        place: &Place<'_>,
+        found: &mut Vec<Violation>,
+    ) {
         match value {
             // The first free number is taken when none is given.
             None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
@@ -331,18 +492,18 @@ impl Schema {
                 found.push(place.violation(Fault::Missing, "is required".to_owned(), "missing".to_owned()));
             }
             Some(value) => {
-                let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..place };
+                let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..*place };
                 self.check_value(&field.kind, &field.checks, value, &place, found);
             }
         }
     }
 
-    fn check_value(
+    pub(crate) fn check_value(
         &self,
         kind: &Type,
         checks: &Checks,
         value: &Value,
-        place: &Place,
+        place: &Place<'_>,
         found: &mut Vec<Violation>,
     ) {
         let mut broken = |fault: Fault, rule: String| {
@@ -358,22 +519,37 @@ impl Schema {
             };
             return broken(Fault::Type, format!("must be of type {kind}{example}"));
         }
+        // A set without members is not stored: where there must be some, it is missing.
+        let fault = if value.is_left_out(kind) { Fault::Missing } else { Fault::Check };
         for rule in broken_checks(checks, value) {
-            broken(Fault::Check, rule);
+            broken(fault, rule);
         }
         match (kind, value) {
             (Type::List(inner), Value::List(values)) => {
+                let before = found.len();
                 for (at, value) in values.iter().enumerate() {
+                    // Enough is known of a list that is wrong all through.
+                    if found.len() - before >= LIST_VIOLATIONS_MAX {
+                        break;
+                    }
                     self.check_member(&inner.kind, value, &place.at(at), found);
                 }
             }
             (Type::Set(inner), Value::List(values)) => {
+                let before = found.len();
                 for (at, value) in values.iter().enumerate() {
+                    if found.len() - before >= LIST_VIOLATIONS_MAX {
+                        break;
+                    }
                     self.check_member(inner, value, &place.at(at), found);
                 }
             }
             (Type::Map(inner), Value::Map(map)) => {
+                let before = found.len();
                 for (name, value) in map {
+                    if found.len() - before >= LIST_VIOLATIONS_MAX {
+                        break;
+                    }
                     self.check_member(&inner.kind, value, &place.under(name), found);
                 }
             }
@@ -381,7 +557,7 @@ impl Schema {
                 let Some(definition) = self.type_definition(name) else { return };
                 for field in &definition.fields {
                     let inner = place.within(&field.name, &field.attribute);
-                    self.check_field(field, map.get(&field.attribute), inner, found);
+                    self.check_field(field, map.get(&field.attribute), &inner, found);
                 }
                 for name in map.keys().filter(|_| !definition.open) {
                     if !definition.fields.iter().any(|field| field.attribute == *name) {
@@ -395,7 +571,7 @@ impl Schema {
 }
 
 impl Schema {
-    fn check_member(&self, kind: &Type, value: &Value, place: &Place, found: &mut Vec<Violation>) {
+    fn check_member(&self, kind: &Type, value: &Value, place: &Place<'_>, found: &mut Vec<Violation>) {
         // An attribute can be left out; a member has a place that something must be in.
         let checks = Checks { nonempty: matches!(kind, Type::Set(_)), ..Checks::default() };
         self.check_value(kind, &checks, value, place, found);
@@ -411,11 +587,11 @@ impl Schema {
     }
 }
 
-fn unknown(place: &Place) -> Violation {
+fn unknown(place: &Place<'_>) -> Violation {
     place.violation(Fault::Unknown, "there is no such field".to_owned(), "given".to_owned())
 }
 
-fn too_fine(place: &Place, kind: &Type, value: &Value) -> Violation {
+fn too_fine(place: &Place<'_>, kind: &Type, value: &Value) -> Violation {
     let value = if place.is_hidden { "a secret".to_owned() } else { shown(value) };
     place.violation(Fault::Check, format!("must be no finer than {kind} tells apart"), value)
 }
@@ -436,7 +612,7 @@ fn rests_on(table: &Table, entity: &Entity, field: &Field) -> bool {
 }
 
 /// Whether the text of a field is in a key, an index, a state or an equation, where it must sort as its values do.
-fn is_ordered(table: &Table, entity: &Entity, field: &Field) -> bool {
+pub(crate) fn is_ordered(table: &Table, entity: &Entity, field: &Field) -> bool {
     let name = field.name.as_str();
     let in_template = |template: &Template| template.holes().any(|hole| hole.field == name);
     let in_expression = |expression: &Expr| expression.fields().contains(&name);
@@ -495,9 +671,29 @@ fn is_url(text: &str) -> bool {
         && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
+fn text_fits(checks: &Checks, text: &str) -> bool {
+    let cased = |is_other: fn(&u8) -> bool| text.is_ascii() && !text.as_bytes().iter().any(is_other);
+    !(checks.nonempty && text.is_empty())
+        && (checks.len.is_none() || length_fits(checks, text.chars().count()))
+        && (!checks.lower || cased(u8::is_ascii_uppercase))
+        && (!checks.upper || cased(u8::is_ascii_lowercase))
+        && checks.pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
+}
+
+fn number_fits(checks: &Checks, number: &Number) -> bool {
+    checks.range.is_none_or(|range| range.contains(number))
+        && !(checks.positive && *number <= Number::from(0))
+}
+
+fn length_fits(checks: &Checks, length: usize) -> bool {
+    !(checks.nonempty && length == 0)
+        && checks.len.is_none_or(|(min, max)| length >= min && max.is_none_or(|max| length <= max))
+}
+
 fn broken_checks(checks: &Checks, value: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     let number: Option<Number> = match value {
+        _ if checks.range.is_none() && !checks.positive => None,
         Value::Number(number) => Some(*number),
         Value::Float(float) => float_number(*float),
         Value::Duration(duration) => Some(crate::value::duration_number(*duration)),
@@ -537,12 +733,8 @@ fn broken_checks(checks: &Checks, value: &Value) -> Vec<String> {
         if checks.upper && text.to_uppercase() != *text {
             broken.push("must be in upper case".to_owned());
         }
-        if let Some(pattern) = &checks.pattern {
-            let matches =
-                regex_lite::Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(text));
-            if !matches {
-                broken.push(format!("must match /{pattern}/"));
-            }
+        if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+            broken.push(format!("must match /{pattern}/"));
         }
     }
     broken

@@ -293,7 +293,7 @@ impl Maker<'_> {
 
     fn text(&mut self, checks: &Checks) -> String {
         let mut text = match &checks.pattern {
-            Some(pattern) => self.matching(pattern),
+            Some(pattern) => self.matching(pattern.as_str()),
             None => self.plain_text(),
         };
         if checks.lower {
@@ -346,7 +346,7 @@ impl Maker<'_> {
 
     fn url(&mut self, checks: &Checks) -> String {
         if let Some(pattern) = &checks.pattern {
-            return self.matching(pattern);
+            return self.matching(pattern.as_str());
         }
         let host = ["domain", "host"].iter().find_map(|name| self.known.get(*name).and_then(Value::as_str));
         let host =

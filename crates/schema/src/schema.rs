@@ -5,6 +5,7 @@
 //! ([`Schema::tables`], [`Param::value`]), so one schema serves every stage.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use larder_model::{KeyType, Number, TableDefinition};
 
@@ -249,6 +250,8 @@ pub struct Table {
     pub on_delete: OnDelete,
     pub class: TableClass,
     pub stream: Option<StreamView>,
+    /// It holds its entities and nothing else.
+    pub strict: bool,
     pub tags: Vec<(String, ParamText)>,
     pub indexes: Vec<Index>,
     pub entities: Vec<Entity>,
@@ -568,8 +571,7 @@ impl std::fmt::Display for Type {
 /// What a value must be besides its type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checks {
-    /// A regular expression that the whole value matches.
-    pub pattern: Option<String>,
+    pub pattern: Option<Pattern>,
     pub range: Option<NumberRange>,
     /// Characters of a text, members of a list, set or map: at least, at most.
     pub len: Option<(usize, Option<usize>)>,
@@ -581,6 +583,43 @@ pub struct Checks {
     pub default: Option<Value>,
     /// Absent for readers so long after the moment in that field.
     pub valid: Option<(i64, String)>,
+}
+
+/// A regular expression that a whole value matches. It is compiled when it is first needed.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    compiled: OnceLock<Option<regex_lite::Regex>>,
+}
+
+impl Pattern {
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn matches(&self, value: &str) -> bool {
+        let compiled =
+            self.compiled.get_or_init(|| regex_lite::Regex::new(&format!("^(?:{})$", self.text)).ok());
+        compiled.as_ref().is_some_and(|regex| regex.is_match(value))
+    }
+}
+
+impl From<&str> for Pattern {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), compiled: OnceLock::new() }
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl std::fmt::Display for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -626,6 +665,23 @@ pub struct Policy {
     /// What items can be invalidated by, besides their key.
     pub labels: Vec<Label>,
     pub checks: CheckMode,
+}
+
+impl Policy {
+    /// Whether the layer may keep more of an item than its head, in items beside it.
+    pub fn may_split(&self) -> bool {
+        self.oversize_steps().any(|step| step == OversizeStep::Split)
+    }
+
+    /// Whether some attributes of an item may be elsewhere than in its head.
+    pub fn may_pack(&self) -> bool {
+        self.compress_over.is_some()
+            || self.oversize_steps().any(|step| matches!(step, OversizeStep::Split | OversizeStep::Compress))
+    }
+
+    fn oversize_steps(&self) -> impl Iterator<Item = OversizeStep> {
+        [Some(self.oversize.first), self.oversize.otherwise].into_iter().flatten()
+    }
 }
 
 impl Default for Policy {

@@ -561,7 +561,7 @@ fn plain_shape(kind: &Type, checks: &Checks) -> Result<Shape, String> {
     Ok(match kind {
         Type::String => {
             let mut shape = match &checks.pattern {
-                Some(pattern) => Pattern::of(pattern).shape,
+                Some(pattern) => Pattern::of(pattern.as_str()).shape,
                 None => Shape::any(),
             };
             if let Some((min, max)) = checks.len {

@@ -253,7 +253,7 @@ impl Precision {
 }
 
 /// A moment as a store has it: in UTC, begun as text order needs it.
-fn utc(text: &str) -> Option<Timestamp> {
+pub(crate) fn utc(text: &str) -> Option<Timestamp> {
     let (whole, rest) = text.split_at_checked("2026-01-15T10:00:00".len())?;
     let fraction = rest.strip_suffix('Z').or_else(|| rest.strip_suffix("+00:00"))?;
     let digits = fraction.strip_prefix('.').unwrap_or("0");
@@ -278,13 +278,22 @@ pub fn civil_datetime(text: &str) -> Option<DateTime> {
     text.parse().ok().filter(|_| !time.contains(['+', '-', 'Z', 'z', '[']))
 }
 
+/// Whole numbers up to this are floats too, and need not be written out to become one.
+const EXACT_MAX: i64 = 1 << 53;
+
 pub(crate) fn number_to_f64(number: &Number) -> f64 {
+    if let Some(whole) = number.to_i64().filter(|whole| whole.unsigned_abs() <= EXACT_MAX.unsigned_abs()) {
+        return whole as f64;
+    }
     number.to_string().parse().unwrap_or(f64::NAN)
 }
 
 pub(crate) fn float_number(float: f64) -> Option<Number> {
     if !float.is_finite() {
         return None;
+    }
+    if float.fract() == 0.0 && float.abs() <= EXACT_MAX as f64 {
+        return Some(Number::from(float as i64));
     }
     format!("{float:e}").parse().ok()
 }

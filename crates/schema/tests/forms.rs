@@ -124,6 +124,7 @@ table things {
   on_delete   retain
   class       infrequent
   stream      both
+  strict      on
   tags        Name "Things", "cost center" on
   index Many as many  place, kind / at, number  project note
   entity Thing from web {

@@ -75,6 +75,11 @@ impl Server {
         self
     }
 
+    /// The store it serves, for whoever judges what is written to it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Where it listens: the port it got, when it asked for any.
     pub fn address(&self) -> SocketAddr {
         self.address

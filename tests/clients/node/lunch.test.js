@@ -128,7 +128,7 @@ const MENU = {
 };
 
 describe("the lunch cache", { skip: SKIP }, () => {
-  const ENVIRONMENT = randomUUID();
+  const ENVIRONMENT = process.env.LARDER_STAGE ?? randomUUID();
   const cache = new LunchCache(DynamoDBDocumentClient.from(client), ENVIRONMENT);
   const { TableName } = cache;
   before(() => apply("lunch", { ENVIRONMENT }));

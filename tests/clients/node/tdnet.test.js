@@ -206,7 +206,7 @@ const TOYOTA = {
 };
 
 describe("the TDnet collector", { skip: SKIP }, () => {
-  const ENV = randomUUID();
+  const ENV = process.env.LARDER_STAGE ?? randomUUID();
   const documents = DynamoDBDocumentClient.from(client);
   const disclosures = new Disclosures(documents, ENV);
   const executions = new StatusTable(documents, {

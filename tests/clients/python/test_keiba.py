@@ -148,7 +148,7 @@ def test_an_expired_race_is_scraped_again_and_overwritten(client, cache, empty, 
     last = int(systems.NOW.timestamp())
     client.put_item(TableName=empty, Item=race | {"ttl": {"N": str(last)}})
     assert cache.race(RACE_ID, never) == RACE
-    old = race | {"ttl": {"N": str(last - 1)}, "data": {"S": "old"}}
+    old = race | {"ttl": {"N": str(last - 1)}, "data": {"M": {"horses": {"L": []}}}}
     client.put_item(TableName=empty, Item=old)
     assert cache.race(RACE_ID, lambda: RACE) == RACE
     assert caplog.messages == [f"cache hit RACE#{RACE_ID}", f"cache miss RACE#{RACE_ID}"]

@@ -190,6 +190,7 @@ def test_a_shop_goes_from_never_to_done_and_is_never_lost(shops):
 def test_a_shop_is_scraped_once_for_each_crawl(shops):
     shops.register("a.de", "a", "A", "DE")
     assert shops.to_scrape("DE", "2026-01-20T00:00:00Z") == [], "it was never crawled"
+    shops.crawl_started("a.de", "2026-01-15T11:00:00Z")
     shops.crawl_finished("a.de", "2026-01-15T12:00:00Z")
     assert shops.to_scrape("DE", "2026-01-20T00:00:00Z") == ["a.de"]
     shops.scrape_started("a.de", "2026-01-15T12:30:00Z")

@@ -3,6 +3,10 @@
 //! Diagnostics are what was asked for, so they go to stdout. Warnings do not fail the check. A breaking change
 //! fails it unless the schema's `version` was raised: then new tables are made, and nothing that is stored is
 //! read with the wrong schema.
+//!
+//! With `--data`, what is stored is held against the schemas (`check/data.rs`).
+
+mod data;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +25,7 @@ use crate::terminal::{self, count};
 /// Check schemas, and whether a change to them is compatible
 ///
 /// Exits with 0 when nothing is wrong (warnings are allowed), with 1 when there are errors or a breaking change
-/// without a new version.
+/// without a new version, or when --data finds items that break their schema.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Files; `-` is stdin [default: schemas/*.larder, or *.larder here]
@@ -33,10 +37,15 @@ pub(crate) struct Check {
     /// Print diagnostics and changes as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    data: data::Data,
 }
 
 impl Check {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        if self.data.data {
+            return self.data.run(&self.files, self.json);
+        }
         let paths = project::schemas(&self.files)?;
         if let Some(against) = &self.against
             && Path::new(against).is_file()

@@ -117,6 +117,8 @@ impl Demo {
         let interrupted =
             serve::shutdown_signal().map_err(|error| format!("cannot watch signals: {error}"))?;
         let store = Store::open(address).await.map_err(|error| plan::advise(address, &error))?;
+        // Whoever comes in through the endpoint is held to the five schemas too.
+        let store = store.enforcing().map_err(|error| error.to_string())?;
         let server = self.listen(&store).await?;
         let listening = server.address();
         let (end, over) = watch::channel(false);

@@ -90,6 +90,7 @@ fn next_steps(path: &Path) -> String {
         (format!("larder fmt {path}"), "lays it out"),
         (format!("larder docs {path}"), "writes it out for people"),
         (format!("larder plan {path}"), "shows the tables it would make"),
+        (format!("larder serve --schema {path}"), "serves tables, and refuses what it does not allow"),
         ("larder lsp".to_owned(), "helps an editor as you type"),
     ];
     let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);

@@ -413,28 +413,28 @@ impl Batch {
 }
 
 /// A file that can be read more than once.
-struct Input {
+pub(super) struct Input {
     name: String,
     file: File,
 }
 
 /// What a file says of one record.
-struct Record {
+pub(super) struct Record {
     /// Where it begins; in a JSON list, which one it is.
-    line: usize,
+    pub(super) line: usize,
     bytes: usize,
-    content: Result<Raw, String>,
+    pub(super) content: Result<Raw, String>,
 }
 
-enum Raw {
+pub(super) enum Raw {
     Json(Json),
     Cells(Vec<Given>),
 }
 
-type Records<'a> = Box<dyn Iterator<Item = Result<Record, String>> + Send + 'a>;
+pub(super) type Records<'a> = Box<dyn Iterator<Item = Result<Record, String>> + Send + 'a>;
 
 impl Input {
-    fn open(path: &Path) -> Result<Self, String> {
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
         let failed = |error: io::Error| format!("cannot read {}: {error}", path.display());
         if path == Path::new(project::STDIN) {
             // It is read twice: to check it, and to write it.
@@ -446,7 +446,7 @@ impl Input {
     }
 
     /// The records from the first on.
-    fn records(&mut self, of_entity: bool) -> Result<Records<'_>, String> {
+    pub(super) fn records(&mut self, of_entity: bool) -> Result<Records<'_>, String> {
         let name = self.name.clone();
         let failed = move |error: io::Error| format!("cannot read {name}: {error}");
         self.file.rewind().map_err(&failed)?;

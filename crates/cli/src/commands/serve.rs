@@ -3,7 +3,11 @@
 //! Once it accepts requests it prints one line to stdout, `listening on http://ADDRESS`, for programs that
 //! start it. What is meant for people goes to stderr, and only to a terminal.
 //!
+//! With `--schema` every write is held against schemas; `schemas.rs` has them.
+//!
 //! SIGTERM and SIGINT stop it after the requests it accepted; a second one stops it at once.
+
+mod schemas;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -18,6 +22,8 @@ use larder::store::STORE_VARIABLE;
 use larder_server::{ArchiveOptions, Config, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
+
+use schemas::{ModeWord, Schemas};
 
 /// Serve DynamoDB's protocol.
 ///
@@ -61,6 +67,13 @@ pub(crate) struct Serve {
     /// For how long the archive can be gone back in, as in 35d; what is older is removed
     #[arg(long, value_name = "DURATION", default_value = "35d", requires = "archive", value_parser = humantime::parse_duration)]
     archive_keep: Duration,
+    /// Refuse every write that these schemas do not allow: a file, or a directory of them. Tables that no schema declares
+    /// are left alone. Read again at SIGHUP and when a file changes
+    #[arg(long, value_name = "DIR|FILE")]
+    schema: Vec<PathBuf>,
+    /// What is done with a write that breaks a schema
+    #[arg(long, value_enum, default_value_t, requires = "schema")]
+    schema_mode: ModeWord,
     /// Listen on an address other machines can reach, although anybody who reaches it may read and write
     #[arg(long)]
     allow_remote: bool,
@@ -82,12 +95,33 @@ impl Serve {
             .map_err(|error| format!("cannot start its threads: {error}"))?;
         runtime.block_on(async {
             let shutdown = shutdown_signal().map_err(|error| format!("cannot watch signals: {error}"))?;
+            let schemas = self.schemas();
+            let read = match &schemas {
+                None => None,
+                Some(schemas) => {
+                    let (seen, rules) = schemas.read();
+                    Some((seen, rules?))
+                }
+            };
             let config = self.into_config()?;
             let store = config.store.clone();
-            let server = Server::bind(config).await.map_err(|error| advise(&error))?;
+            let mut server = Server::bind(config).await.map_err(|error| advise(&error))?;
+            if let (Some(schemas), Some((seen, rules))) = (schemas, read) {
+                let engine = server.engine().clone();
+                schemas.enforce(rules, &engine);
+                let counted = schemas.clone();
+                server = server.with_metrics(move || counted.metrics());
+                let following = schemas.follow(engine, seen);
+                tokio::spawn(following.map_err(|error| format!("cannot watch signals: {error}"))?);
+            }
             announce(server.address(), &store).map_err(|error| format!("cannot write to stdout: {error}"))?;
             server.run(shutdown).await.map_err(|error| advise(&error))
         })
+    }
+
+    fn schemas(&self) -> Option<Schemas> {
+        let named = !self.schema.is_empty();
+        named.then(|| Schemas::new(self.schema.clone(), self.schema_mode.into()))
     }
 
     fn into_config(self) -> Result<Config, String> {

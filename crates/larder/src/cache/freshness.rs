@@ -8,12 +8,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use larder_model::{AttributeValue, Item, Number, UnixTime};
 use larder_schema::schema::Policy;
-use larder_schema::{Expr, Value};
+use larder_schema::{Expr, FRESH_UNTIL, Value};
 
 use crate::entity::Core;
 
-/// The end of an item's freshness in Unix seconds, where the item outlives it.
-pub(crate) const FRESH_UNTIL: &str = "larder_fresh_until";
 /// When an item was stored, in Unix seconds, where its TTL alone does not say so.
 const STORED_AT: &str = "larder_stored_at";
 /// What the source calls this version, for conditional loads.

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use larder_engine::ops::{DeleteItem, PutItem, UpdateItem, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue, Update};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
+use larder_schema::ABSENT;
 use larder_schema::schema::{OnError, Writes};
 use tracing::Instrument;
 
@@ -34,7 +35,7 @@ use super::l1::Mark;
 use super::lease::{self, Place, Turn};
 use super::loads::Watch;
 use super::write::may_skip;
-use super::{ABSENT, FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why};
+use super::{FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why};
 use crate::entity::{Core, and, or};
 use crate::record::unchanged;
 use crate::source::{Answer as SourceAnswer, BoxError, Known, Load};

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
-use larder_schema::Fields;
 use larder_schema::schema::State;
+use larder_schema::{Fields, PARTS};
 use tokio::time::Instant;
 
 use super::lease::{Hold, Lease};
@@ -22,7 +22,7 @@ use super::{Group, Track};
 use crate::entity::{and, or};
 use crate::record::{Refused, unchanged};
 use crate::shelf::{self, Record};
-use crate::{Error, Unread, oversize};
+use crate::{Error, Unread};
 
 /// A claim of what is due. Awaiting it gives the [`Claims`], which take one item at a time.
 ///
@@ -204,7 +204,7 @@ impl<R: Record> Claims<R> {
         let leased = state.lease_millis.is_some();
         let reads = track.claims().any(|transition| track.reads_item(transition));
         // What an index shows a part of is read: nothing is claimed that nobody could work on.
-        let item = if leased || reads || !lane.all || item.contains(oversize::PARTS) {
+        let item = if leased || reads || !lane.all || item.contains(PARTS) {
             match track.core.load(&track.core.key_of(&item), true).await? {
                 Some(item) if track.lifecycle().state_of(&item) == Some(state) => item,
                 _ => return Ok(None),

@@ -22,7 +22,7 @@ use larder_engine::item_bytes;
 use larder_engine::ops::{DeleteItem, GetItem, PutItem, ReturnCapacity, Scan};
 use larder_expr::Condition;
 use larder_model::{Item, Path, TableName, UnixTime};
-use larder_schema::CHUNK;
+use larder_schema::{CHUNK, PARTS};
 use parking_lot::Mutex;
 
 use super::convert::{Converted, Converter};
@@ -259,8 +259,7 @@ impl Carrier {
     /// What a late change made of its item: each is carried by itself, onto what it followed. Of a split item only the
     /// head is in the stream, so it is read.
     async fn now(&self, change: &Change) -> Result<Option<Item>, Error> {
-        let is_part =
-            |image: &Option<Item>| image.as_ref().is_some_and(|image| image.contains(oversize::PARTS));
+        let is_part = |image: &Option<Item>| image.as_ref().is_some_and(|image| image.contains(PARTS));
         match &change.new {
             Some(_) if is_part(&change.new) => self.source_item(&change.key).await,
             Some(new) => self.source.whole(new.clone()).await,
@@ -298,7 +297,7 @@ impl Carrier {
             done.push(at);
             let known: Vec<Option<&Item>> =
                 before.iter().map(|(was_at, old)| old.filter(|_| was_at.as_ref() == Some(at))).collect();
-            let is_split = known.iter().flatten().any(|old| old.contains(oversize::PARTS));
+            let is_split = known.iter().flatten().any(|old| old.contains(PARTS));
             let is_theirs = self.late || self.is_of_others(at);
             // Only the head of a split item is in the stream, which tells nothing about the whole.
             let known = if is_split && !is_theirs { Before::Anything } else { Before::Source(&known) };

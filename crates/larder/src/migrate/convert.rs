@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use larder_model::{AttributeValue, Item, UnixTime};
 use larder_schema::schema::{LeaseAttributes, Lifecycle};
-use larder_schema::{Entity, Expr, Field, Fields, Schema, Type, Value};
+use larder_schema::{Entity, Expr, Field, Fields, Schema, Type, VERSION, Value};
 
-use crate::entity::{Core, VERSION, timestamp};
+use crate::entity::{Core, timestamp};
 
 /// From the entities of one table to those of another.
 #[derive(Clone, Debug)]

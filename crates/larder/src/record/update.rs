@@ -16,11 +16,11 @@ use larder_engine::ops::{ReturnValues, UpdateItem, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue};
 use larder_model::{AttributeValue, Item, Number, Path, Step, UnixTime};
 use larder_schema::schema::{CheckMode, Role, Ttl};
-use larder_schema::{Expr, Field, Fields, Type, Value, Violation};
+use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation};
 
-use super::{RACES_MAX, mentions_now, stand_back, unchanged};
+use super::{RACES_MAX, stand_back, unchanged};
 use crate::cache::freshness;
-use crate::entity::{Core, VERSION, and, or};
+use crate::entity::{Core, and, or};
 use crate::shelf::{self, FieldType, Record};
 use crate::{Error, Invalid, oversize, store};
 
@@ -530,7 +530,7 @@ impl Core {
             let field = &entity.fields[at];
             let Some(equation) = &field.equation else { continue };
             let touched = equation.fields().iter().any(|name| names.contains(*name));
-            if !field.on_create && (touched || mentions_now(equation)) {
+            if !field.on_create && (touched || equation.mentions_now()) {
                 names.insert(field.name.clone());
                 affected.inputs.extend(equation.fields().into_iter().map(str::to_owned));
                 affected.computed.push(at);

@@ -20,11 +20,13 @@ use larder_model::{
     ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, KeySchema, KeyType, Projection,
     StreamView, TableDefinition, TableName, Throughput,
 };
+use larder_schema::{Environment, Schema};
 use larder_storage::{Key, Options};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::items::{NOT_OF_ITEMS, tables};
 use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, TableChange};
+use crate::guard::{Guard, Mode, Rules, Tally};
 
 /// How soon what has expired leaves the disk.
 const TICK: Duration = Duration::from_secs(1);
@@ -34,6 +36,8 @@ pub(super) struct Embedded {
     core: Core,
     place: String,
     lacks: Lacks,
+    /// The rules that every write is held against, where that was asked for.
+    enforced: Mutex<Option<(Rules, Arc<Tally>)>>,
 }
 
 impl Embedded {
@@ -64,7 +68,7 @@ impl Embedded {
 
     fn new(engine: Engine, clock: Clock, place: String, has_key: bool) -> Self {
         let lacks = (!has_key).then(|| (Feature::Encryption, KEYLESS.to_owned())).into_iter().collect();
-        Self { core: Core::new(engine, clock), place, lacks }
+        Self { core: Core::new(engine, clock), place, lacks, enforced: Mutex::new(None) }
     }
 
     fn at_work(self) -> Self {
@@ -295,6 +299,22 @@ impl Backend for Embedded {
 
     fn is_embedded(&self) -> bool {
         true
+    }
+
+    fn enforce(&self) -> Result<(), Error> {
+        self.enforced.lock().get_or_insert_default();
+        Ok(())
+    }
+
+    fn opened(&self, schema: &Arc<Schema>, environment: &Environment) {
+        let mut enforced = self.enforced.lock();
+        let Some((rules, tally)) = &mut *enforced else { return };
+        // A system that has a table of another's is held to that one's rules.
+        if let Err(error) = rules.add(schema, environment, &[]) {
+            tracing::warn!(system = %schema.system, %error, "its schema is not enforced");
+        }
+        let guard = Guard::new(Arc::new(rules.clone()), Mode::Enforce, Arc::clone(tally));
+        self.core.engine.set_guard(Some(Arc::new(guard)));
     }
 
     fn engine(&self) -> Option<&Engine> {

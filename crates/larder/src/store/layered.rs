@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use larder_engine::ops::{Request, Response};
 use larder_model::{Clock, TableDefinition, TableName, Tags};
 use larder_schema::schema::StoreLimits;
+use larder_schema::{Environment, Schema};
 
 use super::observed::Probes;
 use super::{Backend, Deployed, Error, Lacks, TableChange};
@@ -102,6 +103,14 @@ impl<L: Layer> Backend for Layered<L> {
 
     fn engine(&self) -> Option<&larder_engine::Engine> {
         self.below.engine()
+    }
+
+    fn enforce(&self) -> Result<(), Error> {
+        self.below.enforce()
+    }
+
+    fn opened(&self, schema: &Arc<Schema>, environment: &Environment) {
+        self.below.opened(schema, environment);
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {

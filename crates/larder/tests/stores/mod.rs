@@ -12,6 +12,9 @@
 //! The stores are memory, a directory, a server through the AWS SDK, the SDK's client in process, and DynamoDB
 //! Local where `DYNAMODB_LOCAL_DIR` names the directory of its jar. Each is empty, no other test sees it, and
 //! it is observed: `store.faults()` and `store.requests()` work. Its name is printed before the test runs.
+//!
+//! In memory, every write is held against the schemas of the systems that the test opens: what the layer writes, a
+//! guard allows. A test that writes as a program without a schema would says so with [`unguarded`].
 
 #![allow(dead_code, unused_macros, reason = "each test file uses what it needs")]
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
@@ -70,7 +73,7 @@ fn run_each(test: &impl AsyncFn(Store), transactions: bool, local: bool) {
         test(store.observed()).await;
     };
     run(async {
-        on("memory", Store::open(&Address::Memory).await.unwrap()).await;
+        on("memory", Store::open(&Address::Memory).await.unwrap().enforcing().unwrap()).await;
     });
     run(async {
         let directory = tempfile::tempdir().unwrap();
@@ -90,6 +93,14 @@ fn run_each(test: &impl AsyncFn(Store), transactions: bool, local: bool) {
     run(async {
         on("DynamoDB Local", store_on(&local)).await;
     });
+}
+
+/// The store, from now on for programs that know no schema too.
+pub(crate) fn unguarded(store: &Store) -> &Store {
+    if let Some(engine) = store.engine() {
+        engine.set_guard(None);
+    }
+    store
 }
 
 /// Runs a test that needs no more than a runtime, within the limit.

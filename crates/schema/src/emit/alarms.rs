@@ -17,8 +17,8 @@
 //! no alarm.
 
 use super::iam;
-use super::origin::Origins;
 use crate::grants::is_behind;
+use crate::origin::Origins;
 use crate::schema::*;
 use crate::value::number_to_f64;
 

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::alarms::{DYNAMODB, cached, hits_and_misses, metric_name};
 use super::iam;
-use super::origin::Origins;
+use crate::origin::Origins;
 use crate::schema::*;
 use crate::span::SourceFile;
 use crate::value::number_to_f64;

@@ -160,6 +160,9 @@ fn table(out: &mut String, schema: &Schema, table: &Table) {
     if table.on_delete == OnDelete::Retain {
         settings.push(vec!["on delete".into(), "retained and protected".into()]);
     }
+    if table.strict {
+        settings.push(vec!["strict".into(), "holds its entities and nothing else".into()]);
+    }
     for (name, value) in &table.tags {
         settings.push(vec![format!("tag {name}"), stored_name(value)]);
     }

@@ -8,8 +8,8 @@ use serde_json::{Value as Json, json};
 
 use super::alarms::cached;
 use super::dashboard::cost_of_call;
-use super::origin::Origins;
 use super::prometheus::hit_rate;
+use crate::origin::Origins;
 use crate::schema::*;
 use crate::span::SourceFile;
 use crate::value::number_to_f64;

@@ -203,6 +203,7 @@ fn table(table: &Table) -> Json {
             },
         ),
         ("on_delete", json!(word(&table.on_delete))),
+        ("strict", json!(table.strict)),
         (
             "class",
             json!(match table.class {
@@ -350,7 +351,7 @@ fn field(field: &Field) -> Json {
 fn checks(checks: &Checks) -> Json {
     let mut out = Map::new();
     if let Some(pattern) = &checks.pattern {
-        out.insert("match".into(), json!(pattern));
+        out.insert("match".into(), json!(pattern.as_str()));
     }
     if let Some(range) = &checks.range {
         let text = |end: Option<larder_model::Number>| end.map(|number| number.to_string());

@@ -10,7 +10,6 @@ mod hcl;
 mod iam;
 mod json;
 mod names;
-mod origin;
 mod prometheus;
 mod runbook;
 mod rust;

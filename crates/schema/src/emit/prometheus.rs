@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::alarms::{self, cached};
 use super::names;
-use super::origin::Origins;
+use crate::origin::Origins;
 use crate::schema::*;
 use crate::span::SourceFile;
 use crate::value::number_to_f64;

@@ -10,8 +10,8 @@ mod recovery;
 use std::fmt::Write as _;
 
 use super::alarms::{cached, hits_and_misses, metric_name};
-use super::origin::Origins;
 use crate::equation::duration_source;
+use crate::origin::Origins;
 use crate::schema::*;
 use crate::span::SourceFile;
 use crate::symbols::{key_example, ttl_text};

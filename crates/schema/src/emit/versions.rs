@@ -6,7 +6,7 @@
 
 use super::iam::{self, Right};
 use super::names;
-use super::origin::Origins;
+use crate::origin::Origins;
 use crate::schema::*;
 use crate::span::SourceFile;
 

@@ -15,8 +15,8 @@ use super::holes;
 use super::keys::{self, Column, Group, Piece};
 use super::names::{self, Taken};
 use super::write::{self, EntityDraft, Line, TableDraft, escaped, quoted};
-use crate::item::CHUNK;
 use crate::limits::{ENTITIES_MAX, FIELDS_MAX};
+use crate::marks::CHUNK;
 use crate::schema::{Naming, Type};
 
 /// How much is guessed.

@@ -129,6 +129,12 @@ pub const SETTINGS: &[SettingRule] = &[
     ),
     rule(Place::Table, "class", "standard | infrequent", "the storage class"),
     rule(Place::Table, "stream", "keys | new | old | both | off", "what its change stream shows"),
+    rule(
+        Place::Table,
+        "strict",
+        "[on | off]",
+        "it holds its entities and nothing else: `larder serve --schema` refuses an item of no entity, and attributes of no field",
+    ),
     rule(Place::Table, "tags", "NAME TEXT|PARAM {, NAME TEXT|PARAM}", "tags on the table"),
     rule(
         Place::Entity,
@@ -555,6 +561,7 @@ pub(crate) struct TableSettings {
     pub(crate) on_delete: OnDelete,
     pub(crate) class: Option<TableClass>,
     pub(crate) stream: Option<StreamView>,
+    pub(crate) strict: bool,
     pub(crate) tags: Vec<(String, ParamText)>,
 }
 
@@ -635,6 +642,14 @@ pub(crate) fn table<'a>(context: &mut Context<'a>, table: &mut TableSettings, se
             ];
             table.stream =
                 context.read_setting(Place::Table, setting, |words| words.one_of(&choices)).flatten();
+        }
+        "strict" => {
+            let read = context.read_setting(Place::Table, setting, |words| {
+                // The word alone says it.
+                let off = words.eat("off");
+                Some(!off && (words.eat("on") || words.is_done()))
+            });
+            table.strict = read.unwrap_or_default();
         }
         "tags" => table.tags = context.tags(setting),
         _ => context.unknown_setting(Place::Table, setting),

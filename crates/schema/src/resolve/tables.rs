@@ -119,6 +119,7 @@ pub(super) fn table<'a>(
         on_delete: written.on_delete,
         class: written.class.unwrap_or(TableClass::Standard),
         stream: written.stream,
+        strict: written.strict,
         tags: written.tags,
         indexes,
         entities,

@@ -969,7 +969,7 @@ fn checks(context: &mut Context<'_>, data: &ast::Data, kind: &Type, optional: bo
         }
         match &check.kind {
             CheckKind::Match(pattern) => match regex_lite::Regex::new(&format!("^(?:{pattern})$")) {
-                Ok(_) => checks.pattern = Some(pattern.clone()),
+                Ok(_) => checks.pattern = Some(pattern.as_str().into()),
                 Err(error) => context.report(
                     Diagnostic::new("L0305", check.span, "this is not a regular expression")
                         .note(error.to_string()),

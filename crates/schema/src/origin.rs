@@ -1,15 +1,15 @@
-//! Where in the schema's files a part of an export comes from, as `file:line`.
+//! Where in the schema's files a part of it comes from, as `file:line`: for exports, and for whoever breaks a rule.
 //!
 //! The checked schema has no places, so the files are parsed once more. A setting that is not written has no
 //! place: it is a default of the language.
 
 use std::collections::BTreeMap;
 
-use crate::ast::Item;
+use crate::ast::{Data, Item};
 use crate::parse::parse_file;
 use crate::span::{SourceFile, Span};
 
-pub(super) struct Origins<'a> {
+pub(crate) struct Origins<'a> {
     files: &'a [SourceFile],
     by_path: BTreeMap<String, Span>,
     /// In the order of the schema's own lists.
@@ -18,7 +18,7 @@ pub(super) struct Origins<'a> {
 }
 
 impl<'a> Origins<'a> {
-    pub(super) fn new(files: &'a [SourceFile]) -> Self {
+    pub(crate) fn new(files: &'a [SourceFile]) -> Self {
         let mut origins = Self { files, by_path: BTreeMap::new(), alarms: Vec::new(), grants: Vec::new() };
         for (number, file) in (0..).zip(files) {
             for item in parse_file(number, &file.text).0.items {
@@ -43,6 +43,20 @@ impl<'a> Origins<'a> {
                 if let Some(key) = &table.key {
                     self.put(format!("{path} key"), key.span);
                 }
+                for entity in &table.entities {
+                    let name = &entity.name.text;
+                    self.put(format!("record {name}"), entity.name.span);
+                    if let Some(key) = &entity.key {
+                        self.put(format!("record {name} key"), key.span);
+                    }
+                    for setting in entity.settings.iter().filter(|setting| setting.name.text == "ttl") {
+                        self.put(format!("record {name} ttl"), setting.span);
+                    }
+                    self.note_fields(name, &entity.fields);
+                    for lifecycle in &entity.lifecycles {
+                        self.put(format!("record {name}.{}", lifecycle.name.text), lifecycle.name.span);
+                    }
+                }
                 self.put(path, table.name.span);
             }
             Item::Block(block) => {
@@ -59,7 +73,17 @@ impl<'a> Origins<'a> {
                     _ => {}
                 }
             }
-            Item::System { .. } | Item::Include { .. } | Item::Type(_) | Item::Source { .. } => {}
+            Item::Type(definition) => {
+                self.put(format!("record {}", definition.name.text), definition.name.span);
+                self.note_fields(&definition.name.text, &definition.fields);
+            }
+            Item::System { .. } | Item::Include { .. } | Item::Source { .. } => {}
+        }
+    }
+
+    fn note_fields(&mut self, of: &str, fields: &[Data]) {
+        for field in fields {
+            self.put(format!("record {of}.{}", field.name.text), field.name.span);
         }
     }
 
@@ -67,43 +91,63 @@ impl<'a> Origins<'a> {
         self.by_path.entry(path).or_insert(span);
     }
 
-    pub(super) fn param(&self, name: &str) -> Option<String> {
+    pub(crate) fn param(&self, name: &str) -> Option<String> {
         self.find(&format!("param {name}"))
     }
 
-    pub(super) fn table(&self, table: &str) -> Option<String> {
+    pub(crate) fn table(&self, table: &str) -> Option<String> {
         self.find(&format!("table {table}"))
     }
 
     /// A setting of a table, or its key: its own line, or that of the default.
-    pub(super) fn setting(&self, table: &str, name: &str) -> Option<String> {
+    pub(crate) fn setting(&self, table: &str, name: &str) -> Option<String> {
         self.find(&format!("table {table} {name}")).or_else(|| self.find(&format!("defaults {name}")))
     }
 
-    pub(super) fn index(&self, table: &str, index: &str) -> Option<String> {
+    pub(crate) fn index(&self, table: &str, index: &str) -> Option<String> {
         self.find(&format!("table {table} index {index}"))
     }
 
-    pub(super) fn budget(&self) -> Option<String> {
+    /// An entity or a type.
+    pub(crate) fn record(&self, name: &str) -> Option<String> {
+        self.find(&format!("record {name}"))
+    }
+
+    /// A field of an entity or a type, or a lifecycle.
+    pub(crate) fn field(&self, of: &str, name: &str) -> Option<String> {
+        self.find(&format!("record {of}.{name}"))
+    }
+
+    /// The key of an entity, where it has a line.
+    pub(crate) fn entity_key(&self, entity: &str) -> Option<String> {
+        self.find(&format!("record {entity} key"))
+    }
+
+    /// The TTL of an entity.
+    pub(crate) fn entity_ttl(&self, entity: &str) -> Option<String> {
+        self.find(&format!("record {entity} ttl"))
+    }
+
+    pub(crate) fn budget(&self) -> Option<String> {
         self.top("budget")
     }
 
     /// A setting at the top of a file.
-    pub(super) fn top(&self, name: &str) -> Option<String> {
+    pub(crate) fn top(&self, name: &str) -> Option<String> {
         self.find(name)
     }
 
-    pub(super) fn metrics(&self) -> Option<String> {
+    pub(crate) fn metrics(&self) -> Option<String> {
         self.find("metrics")
     }
 
     /// The alarm at this place in [`crate::schema::Schema::alarms`].
-    pub(super) fn alarm(&self, at: usize) -> Option<String> {
+    pub(crate) fn alarm(&self, at: usize) -> Option<String> {
         self.place(*self.alarms.get(at)?)
     }
 
     /// The grant at this place in [`crate::schema::Schema::grants`].
-    pub(super) fn grant(&self, at: usize) -> Option<String> {
+    pub(crate) fn grant(&self, at: usize) -> Option<String> {
         self.place(*self.grants.get(at)?)
     }
 

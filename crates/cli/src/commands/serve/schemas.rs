@@ -1,0 +1,165 @@
+//! The schemas that writes are held against, and others once their files change.
+//!
+//! They are read at the start, where one that is wrong ends it, and again at SIGHUP and when a file was changed, added
+//! or removed and then left alone for a moment. What is right is in force from the next write; what is not is logged,
+//! and what was in force stays so.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::ValueEnum;
+use larder::guard::{Guard, Mode, Rules, Tally};
+use larder_engine::Engine;
+use larder_schema::{Colour, render_all};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
+
+use crate::project;
+use crate::terminal::count;
+
+/// Files, when each was written last, and how long it is.
+pub(super) type Seen = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum ModeWord {
+    /// Refuse what breaks them
+    #[default]
+    Enforce,
+    /// Let it through, count it in /metrics, log the first of each kind
+    Report,
+}
+
+impl From<ModeWord> for Mode {
+    fn from(word: ModeWord) -> Self {
+        match word {
+            ModeWord::Enforce => Self::Enforce,
+            ModeWord::Report => Self::Report,
+        }
+    }
+}
+
+/// Where schemas are, and what is done with what breaks them.
+#[derive(Clone, Debug)]
+pub(super) struct Schemas {
+    paths: Vec<PathBuf>,
+    mode: Mode,
+    tally: Arc<Tally>,
+}
+
+impl Schemas {
+    pub(super) fn new(paths: Vec<PathBuf>, mode: Mode) -> Self {
+        Self { paths, mode, tally: Arc::default() }
+    }
+
+    /// The rules that the files give now, or what is wrong with them; and the files as they were before they were read.
+    pub(super) fn read(&self) -> (Seen, Result<Rules, String>) {
+        (self.look(), self.rules())
+    }
+
+    fn rules(&self) -> Result<Rules, String> {
+        let mut rules = Rules::default();
+        let mut wrong = String::new();
+        for path in self.files()? {
+            let loaded = project::load(&path)?;
+            match loaded.schema {
+                None => wrong += &render_all(&loaded.diagnostics, &loaded.files, Colour::Plain),
+                Some(schema) => rules
+                    .add(&Arc::new(schema), &project::environment(), &loaded.files)
+                    .map_err(|error| format!("{}: {error}", path.display()))?,
+            }
+        }
+        if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+    }
+
+    /// Puts rules in force.
+    pub(super) fn enforce(&self, rules: Rules, engine: &Engine) {
+        let guard = Guard::new(Arc::new(rules), self.mode, Arc::clone(&self.tally));
+        engine.set_guard(Some(Arc::new(guard)));
+    }
+
+    /// What there is for `/metrics`.
+    pub(super) fn metrics(&self) -> String {
+        self.tally.expose(self.mode)
+    }
+
+    /// Reads the files again whenever that is worth it, from now on and for ever.
+    pub(super) fn follow(self, engine: Engine, read: Seen) -> io::Result<impl Future<Output = ()>> {
+        let mut hangup = signal(SignalKind::hangup())?;
+        Ok(async move {
+            let mut ticks = tokio::time::interval(LOOK);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let (mut read, mut before) = (read.clone(), read);
+            loop {
+                let asked = tokio::select! {
+                    _ = ticks.tick() => false,
+                    _ = hangup.recv() => true,
+                };
+                let Some(seen) = self.aside(Self::look).await else { continue };
+                // A file that is still being written is read once it is whole.
+                let settled = seen != read && seen == before;
+                before = seen;
+                if (asked || settled)
+                    && let Some((seen, rules)) = self.aside(Self::read).await
+                {
+                    read = seen;
+                    self.take(rules, &engine);
+                }
+            }
+        })
+    }
+
+    fn take(&self, rules: Result<Rules, String>, engine: &Engine) {
+        let schemas = project::listed(&self.paths);
+        self.tally.read(rules.is_ok());
+        match rules {
+            Ok(rules) => {
+                let tables = count(rules.tables().count(), "table");
+                self.enforce(rules, engine);
+                tracing::warn!(%schemas, "read again: {tables}, in force from the next write");
+            }
+            Err(wrong) => {
+                tracing::error!(%schemas, "what was in force stays so, because these are wrong:\n{wrong}");
+            }
+        }
+    }
+
+    /// Does what waits for the disk on another thread.
+    async fn aside<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
+        let schemas = self.clone();
+        tokio::task::spawn_blocking(move || work(&schemas)).await.ok()
+    }
+
+    /// All files that are schemas or parts of them.
+    fn look(&self) -> Seen {
+        let files = self.files().unwrap_or_default();
+        let parts = files.iter().flat_map(|path| {
+            let text = project::text(path).unwrap_or_default();
+            project::includes(&text).into_iter().map(|part| project::beside(path, &part))
+        });
+        let parts: Vec<PathBuf> = parts.collect();
+        let written = |path: PathBuf| {
+            let seen = path.metadata();
+            let at = seen.as_ref().ok().and_then(|seen| seen.modified().ok());
+            (path, (at, seen.map_or(0, |seen| seen.len())))
+        };
+        files.into_iter().chain(parts).map(written).collect()
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, String> {
+        let mut files = Vec::new();
+        for path in &self.paths {
+            if path.is_dir() {
+                files.extend(project::schemas_in(path)?);
+            } else {
+                files.push(path.clone());
+            }
+        }
+        Ok(files)
+    }
+}
