@@ -45,7 +45,7 @@ pub(crate) struct Room {
 
 #[derive(Clone, Copy, Debug)]
 struct Full {
-    /// What was live when the disk was last found full.
+    /// What was live when the disk was found full, the first time if it was so again and again.
     live: i64,
     /// When to look whether it still is.
     look_at: Instant,
@@ -77,6 +77,8 @@ impl Room {
     pub(crate) fn run_out(&mut self, place: &dyn Place, live: i64) {
         place.release();
         self.reserved_bytes = 0;
+        // Deletes can run out of room themselves: what they have deleted until then counts all the same.
+        let live = self.full.map_or(live, |full| full.live);
         self.full = Some(Full { live, look_at: Instant::now() + self.pace.look_pause });
     }
 
@@ -102,5 +104,23 @@ impl Room {
         }
         place.release();
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faulty::FaultyPlace;
+
+    #[test]
+    fn what_was_deleted_before_the_disk_was_full_once_more_counts() {
+        let place = FaultyPlace::new(Pace::default());
+        place.limit(RESERVE_BYTES_MIN);
+        let mut room = Room::new(&place);
+        room.run_out(&place, 20 << 20);
+        assert!(!room.look(&place, 16 << 20), "a fifth was deleted");
+        room.run_out(&place, 11 << 20);
+        assert!(room.look(&place, 11 << 20), "nearly half was deleted");
+        assert_eq!(place.reserved(), RESERVE_BYTES_MIN);
     }
 }
