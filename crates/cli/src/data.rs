@@ -93,7 +93,7 @@ impl Key {
     pub(crate) fn fields(&self, kind: &Kind) -> Result<Fields, String> {
         match &self.key {
             Some(key) => kind.read_key(key, self.sort.as_deref()),
-            None => kind.fields(&self.fields),
+            None => kind.key_fields(&self.fields),
         }
     }
 }
@@ -272,6 +272,16 @@ impl Kind {
     /// The values of fields, each by its type.
     pub(crate) fn fields(&self, given: &[Given]) -> Result<Fields, String> {
         self.fields_by(given, |reader| reader)
+    }
+
+    /// The values of the fields that a key is made of, and of no others: which record is meant would not depend on them.
+    fn key_fields(&self, given: &[Given]) -> Result<Fields, String> {
+        let fields = self.fields(given)?;
+        let of_key = self.entity().key_fields();
+        let Some(other) = fields.keys().find(|name| !of_key.contains(*name)) else { return Ok(fields) };
+        let is_given = |name: &&String| self.entity().field(name).is_some_and(Field::is_given);
+        let names: Vec<&str> = of_key.iter().filter(is_given).map(String::as_str).collect();
+        Err(format!("`{other}` is not in the key of {}: it is made of {}", self.name, names.join(", ")))
     }
 
     fn fields_by<'a>(

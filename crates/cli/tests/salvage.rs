@@ -77,6 +77,17 @@ fn a_directory_without_a_store_is_not_an_empty_store() {
     }
     let salvaged = larder(dir.path(), &["salvage", "data", "--to", "new"]);
     assert!(told(&salvaged).contains("there is no store in data") && !dir.path().join("new").exists());
+
+    fs::create_dir(dir.path().join("data")).unwrap();
+    fs::write(dir.path().join("data/larder.redb"), "a letter to somebody").unwrap();
+    let salvaged = larder(dir.path(), &["salvage", "data", "--to", "new"]);
+    assert!(
+        told(&salvaged).contains("data/larder.redb") && !told(&salvaged).contains("not whole"),
+        "{}",
+        told(&salvaged)
+    );
+    assert_eq!(salvaged.status.code(), Some(1));
+    assert!(!dir.path().join("new").exists(), "nothing was brought out");
 }
 
 #[test]

@@ -5,8 +5,9 @@
 //! are in the new directory, so that has to have room for both.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -49,17 +50,22 @@ impl Salvage {
             return Err(format!("{} is not empty: name a new directory with --to", self.to.display()));
         }
         let options = Options { key: super::key(self.key_file.as_deref())?, ..Options::default() };
-        self.salvage(options).map_err(|error| match self.to.exists() {
-            true => format!("{error}; what is in {} is not whole", self.to.display()),
-            false => error,
+        let is_new = !self.to.exists();
+        self.salvage(options).map_err(|error| {
+            // Nothing is left of a directory in which nothing came to be.
+            if is_new && fs::remove_dir(&self.to).is_ok() || !Store::is_in(&self.to) {
+                return error;
+            }
+            format!("{error}; what is in {} is not whole", self.to.display())
         })
     }
 
     fn salvage(&self, options: Options) -> Result<ExitCode, String> {
         let at = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let target = Engine::open(&self.to, options).map_err(|error| at(&self.to, &error))?;
-        let raw = tempfile::tempdir_in(&self.to).map_err(|error| at(&self.to, &error))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.to);
+        let raw = made.and_then(|()| tempfile::tempdir_in(&self.to)).map_err(|error| at(&self.to, &error))?;
         let (source, found) = pages(&self.from, raw.path(), options)?;
+        let target = Engine::open(&self.to, options).map_err(|error| at(&self.to, &error))?;
         let progress = terminal::progress(None, "items brought out");
         let mut watcher = Strays { directory: &self.to, files: BTreeMap::new(), progress };
         let salvaged =
