@@ -199,7 +199,8 @@ impl Store {
     }
 
     /// The same store, and a record of what it is asked from now on, and faults on demand; for tests.
-    /// What is asked past this handle is neither noted nor hindered.
+    /// What is asked past this handle is neither noted nor hindered. A test that runs on a busy machine is not about time:
+    /// the store is waited for however long it takes, unless the schema has a `timeout` for it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

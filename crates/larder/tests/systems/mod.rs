@@ -7,10 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use larder::{Schema, Store, System};
-use larder_schema::schema::StoreLimits;
 use larder_schema::{Environment, NoFiles};
-
-const PATIENCE_MILLIS: i64 = 120_000;
 
 static OPENED: AtomicU32 = AtomicU32::new(0);
 
@@ -28,15 +25,11 @@ pub(crate) fn environment() -> Environment {
     variables.iter().map(|name| ((*name).to_owned(), own.clone())).collect()
 }
 
-/// Opens a schema given as text. Its names may contain the variables of the five systems. A store over
-/// HTTP is waited for as long as a test may take, unless the schema says otherwise: a busy machine makes no hit a miss.
+/// Opens a schema given as text. Its names may contain the variables of the five systems.
 pub(crate) async fn open_text(text: &str, store: &Store) -> System {
     let environment = environment();
     let loaded = Schema::load("test.larder", text, &mut NoFiles, &environment);
-    let mut schema = loaded.schema.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
-    if !store.is_embedded() && schema.store.timeout_millis == StoreLimits::default().timeout_millis {
-        schema.store.timeout_millis = (PATIENCE_MILLIS, PATIENCE_MILLIS);
-    }
+    let schema = loaded.schema.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
     let system = System::open_with(schema, store.clone(), environment).await.expect("it opens");
     system.provision().await.expect("its tables are made");
     system
