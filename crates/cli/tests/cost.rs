@@ -155,6 +155,7 @@ larder_successful_request_latency_seconds_count{{table="weather-forecast-cache-p
 larder_uptime_seconds {}
 larder_cache_hits_total{{system="weather",entity="Forecast"}} {}
 larder_cache_misses_total{{system="weather",entity="Forecast"}} {}
+larder_saved_calls_total{{system="weather",entity="Forecast"}} {}
 larder_source_calls_total{{system="weather",entity="Forecast"}} {}
 larder_writes_total{{system="weather",entity="Forecast"}} {}
 larder_system_uptime_seconds{{system="weather"}} {}
@@ -166,6 +167,7 @@ larder_system_uptime_seconds{{system="weather"}} {}
         count(1800),
         count(800),
         count(200),
+        count(800),
         count(200),
         count(200),
         count(1800),

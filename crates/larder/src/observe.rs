@@ -81,6 +81,7 @@ pub(crate) struct Observer {
 struct Counts {
     hits: AtomicU64,
     misses: AtomicU64,
+    calls_saved: AtomicU64,
     loads: AtomicU64,
     load_failures: AtomicU64,
     store_errors: AtomicU64,
@@ -115,11 +116,13 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Reads that were answered without the source: each is a call that was not needed, where there is a source.
+    /// Reads that were answered without the source.
     pub hits: u64,
     /// Reads that were not. Those who wait for one load are a miss each, and so are those who are given what is past its
     /// time because the source failed or was slow.
     pub misses: u64,
+    /// Calls of the source that hits made unnecessary: a hit that begins a refresh does not, nor does any without a source.
+    pub calls_saved: u64,
     /// Calls of the source, each try counted.
     pub loads: u64,
     /// Those that failed, or gave something that is not a record.
@@ -147,7 +150,7 @@ impl Stats {
 
     /// What the calls would have cost that hits made unnecessary.
     pub fn dollars_saved(&self) -> f64 {
-        (self.hits * self.call_microdollars) as f64 / 1e6
+        (self.calls_saved * self.call_microdollars) as f64 / 1e6
     }
 
     /// What the loads cost.
@@ -223,14 +226,23 @@ impl Observer {
         tracing::debug_span!("larder", call, system, entity, cache_key = key)
     }
 
-    /// A read that was answered without the source, or with an absence that was remembered.
-    pub(crate) fn hit(&self, key: &str, origin: &dyn fmt::Display, latency: Duration, now: UnixTime) {
+    /// A read that was answered without the source, or with an absence that was remembered. It saved a call, unless it
+    /// began a refresh.
+    pub(crate) fn hit(
+        &self,
+        key: &str,
+        origin: &dyn fmt::Display,
+        is_saved: bool,
+        latency: Duration,
+        now: UnixTime,
+    ) {
         let meters = self.meters();
         meters.hits.increment(1);
         add(&self.counts.hits, 1);
         self.counts.latency.record(latency);
         meters.read_seconds.record(latency);
-        if let Some(cost) = self.call_microdollars {
+        if let (Some(cost), true) = (self.call_microdollars, is_saved) {
+            add(&self.counts.calls_saved, 1);
             meters.calls_saved.increment(1);
             meters.saved_microdollars.increment(cost);
         }
@@ -385,6 +397,7 @@ impl Observer {
         Stats {
             hits: count(&counts.hits),
             misses: count(&counts.misses),
+            calls_saved: count(&counts.calls_saved),
             loads: count(&counts.loads),
             load_failures: count(&counts.load_failures),
             store_errors: count(&counts.store_errors),

@@ -100,7 +100,12 @@ pub fn measured<'a>(
     lasting: Duration,
     entities: impl IntoIterator<Item = (&'a str, Stats)>,
 ) -> Json {
-    let counts = |stats: Stats| json!({"hits": stats.hits, "misses": stats.misses, "loads": stats.loads, "writes": stats.writes});
+    let counts = |stats: Stats| {
+        json!({
+            "hits": stats.hits, "misses": stats.misses, "calls_saved": stats.calls_saved, "loads": stats.loads,
+            "writes": stats.writes,
+        })
+    };
     let entities: Map<String, Json> =
         entities.into_iter().map(|(name, stats)| (name.to_owned(), counts(stats))).collect();
     json!({"system": system, "seconds": lasting.as_secs().max(1), "entities": entities})

@@ -356,6 +356,36 @@ fn a_hit_alone_saves_a_call_whoever_counts() {
 }
 
 #[test]
+fn a_hit_that_begins_a_refresh_saves_no_call() {
+    for l1 in ["", "l1 1h\n"] {
+        on_one_thread(async {
+            let store = Store::memory().await;
+            let system =
+                systems::open_text(&pages("cost $0.01 per call", &format!("{l1}stale 1h")), &store).await;
+            let (pages, source) = (shelf(&system, "Page"), Source::default());
+            pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+            pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+            store.clock().advance(Duration::from_secs(101));
+            let stale = pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+            assert_eq!(stale.origin(), &Origin::Stale(StaleReason::Refreshing));
+            sources::until(async || pages.stats().loads == 2).await;
+            let stats = pages.stats();
+            assert_eq!((stats.hits, stats.misses, stats.loads, stats.calls_saved), (2, 1, 2, 1), "{l1}");
+            assert_eq!(stats.dollars_saved(), 0.01);
+            let told = larder::prometheus([&system]);
+            assert!(
+                told.contains("larder_saved_calls_total{system=\"pages\",entity=\"Page\"} 1\n"),
+                "{told}"
+            );
+            let measured =
+                larder::price::measured("pages", Duration::from_secs(cost::MONTH_SECONDS), [("Page", stats)]);
+            let load = Load::measured(system.schema(), &measured.to_string()).unwrap();
+            assert_eq!(load.sum(|traffic| traffic.calls_saved), 1);
+        });
+    }
+}
+
+#[test]
 fn a_secret_is_never_told() {
     let lines = logs::captured(|| {
         on_one_thread(async {

@@ -330,7 +330,7 @@ fn sources(schema: &Schema, load: &Load, notes: &mut Vec<String>) -> Result<Vec<
             traffic.iter().fold(0, |sum: u64, traffic| sum.saturating_add(figure(traffic)))
         };
         let calls = sum(|traffic| traffic.calls);
-        let calls_avoided = sum(|traffic| traffic.hits);
+        let calls_avoided = sum(|traffic| traffic.calls_saved);
         let cost = |calls: u64| price.map_or(Money::ZERO, |price| price.times(calls.into(), 1));
         found.push(SourceCost {
             name: source.name.clone(),

@@ -102,8 +102,17 @@ type Shared = Arc<dyn Any + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Landed {
     answer: Result<Answer, Error>,
-    /// Why the source was needed, if it was.
-    miss: Option<&'static str>,
+    call: Call,
+}
+
+/// Whether a read needed the source.
+#[derive(Clone, Copy)]
+enum Call {
+    Saved,
+    /// It was answered without it, and began a refresh.
+    Refresh,
+    /// It did, and why.
+    Miss(&'static str),
 }
 
 impl Landed {
@@ -133,7 +142,7 @@ impl Answer {
     }
 
     fn hit(self) -> Landed {
-        Landed { answer: Ok(self), miss: None }
+        Landed { answer: Ok(self), call: Call::Saved }
     }
 
     /// `None` when it was read as another type.
@@ -149,7 +158,7 @@ pub(crate) fn hit<S: Subject>(subject: &S) -> Option<Fetched<S::Out>> {
     let core = subject.core();
     let now = core.unix_now();
     let Some(InL1::Usable(answer, Freshness::Fresh)) = in_l1(subject, now) else { return None };
-    core.observer.hit(subject.text(), &answer.origin, started.elapsed(), now);
+    core.observer.hit(subject.text(), &answer.origin, true, started.elapsed(), now);
     answer.fetched(now)
 }
 
@@ -160,10 +169,11 @@ pub(crate) async fn fetch<S: Subject>(subject: S, load: Loader<S::Value>) -> Res
     let (core, text) = (subject.core(), subject.text());
     let landed = join(&subject, &load, Patience::short()).instrument(core.observer.span("fetch", text)).await;
     let now = core.unix_now();
-    match (landed.miss, &landed.answer) {
-        (Some(reason), _) => core.observer.miss(text, reason, started.elapsed(), now),
-        (None, Ok(answer)) => core.observer.hit(text, &answer.origin, started.elapsed(), now),
-        (None, Err(_)) => core.observer.hit(text, &"remembered absence", started.elapsed(), now),
+    let is_saved = matches!(landed.call, Call::Saved);
+    match (landed.call, &landed.answer) {
+        (Call::Miss(reason), _) => core.observer.miss(text, reason, started.elapsed(), now),
+        (_, Ok(answer)) => core.observer.hit(text, &answer.origin, is_saved, started.elapsed(), now),
+        (_, Err(_)) => core.observer.hit(text, &"remembered absence", is_saved, started.elapsed(), now),
     }
     let fetched = landed.answer?.fetched(now);
     Ok(fetched.expect("a flight and an L1 entry are looked up by type"))
@@ -193,7 +203,7 @@ pub(crate) async fn look<S: Subject>(subject: S, patience: Patience) -> Result<F
     };
     let now = core.unix_now();
     match &looked {
-        Ok(answer) => core.observer.hit(text, &answer.origin, started.elapsed(), now),
+        Ok(answer) => core.observer.hit(text, &answer.origin, true, started.elapsed(), now),
         Err(why) => core.observer.miss(text, why.name(), started.elapsed(), now),
     }
     Ok(looked?.fetched(now).expect("an L1 entry is looked up by type"))
@@ -247,14 +257,16 @@ fn from_l1<S: Subject>(
         InL1::Absent => Some(remembered(&**subject)),
         InL1::Usable(answer, Freshness::Fresh) => Some(answer.hit()),
         InL1::Usable(mut answer, found @ (Freshness::Ageing | Freshness::Stale)) => {
-            if let Some(lead) = core.cache.flights.lead(key) {
-                let refresh = refresh(Arc::clone(subject), Arc::clone(load), lead, patience);
-                tokio::spawn(refresh.in_current_span());
-            }
             if found == Freshness::Stale {
                 answer.origin = Origin::Stale(StaleReason::Refreshing);
             }
-            Some(answer.hit())
+            let mut landed = answer.hit();
+            if let Some(lead) = core.cache.flights.lead(key) {
+                let refresh = refresh(Arc::clone(subject), Arc::clone(load), lead, patience);
+                tokio::spawn(refresh.in_current_span());
+                landed.call = Call::Refresh;
+            }
+            Some(landed)
         }
         InL1::Usable(_, Freshness::Grace | Freshness::Gone) => None,
     }
@@ -305,7 +317,7 @@ async fn lead<S: Subject>(
         Found::Failed(error) => {
             core.observer.store_failed(subject.text(), "read", &error, core.unix_now());
             if policy.on_error == OnError::Closed {
-                return land(lead, Landed { answer: Err(error), miss: Some("unreachable") });
+                return land(lead, Landed { answer: Err(error), call: Call::Miss("unreachable") });
             }
             Before::without_store(patience.after(asked.elapsed()), error, fallback)
         }
@@ -326,7 +338,7 @@ async fn lead<S: Subject>(
                 let landed = Answer::new(value, life, origin).hit();
                 lead.share(&landed);
                 spawn_load(subject, load, lead, before);
-                return landed;
+                return Landed { call: Call::Refresh, ..landed };
             }
             before
         }
@@ -336,7 +348,7 @@ async fn lead<S: Subject>(
     spawn_load(subject, load, lead, before);
     answer.await.unwrap_or_else(|_| {
         let answer = Err(source_error(&**subject, "the loader did not finish", None));
-        Landed { answer, miss: Some(miss) }
+        Landed { answer, call: Call::Miss(miss) }
     })
 }
 
@@ -346,7 +358,7 @@ fn land(lead: Lead, landed: Landed) -> Landed {
 }
 
 fn remembered<S: Subject>(subject: &S) -> Landed {
-    Landed { answer: Err(absent(subject)), miss: None }
+    Landed { answer: Err(absent(subject)), call: Call::Saved }
 }
 
 enum InL1 {
@@ -494,7 +506,7 @@ impl Before {
             store_error: self.store_error.clone(),
             ..Answer::new(value, life, Origin::Stale(reason))
         };
-        Some(Landed { answer: Ok(answer), miss: Some(self.miss) })
+        Some(Landed { answer: Ok(answer), call: Call::Miss(self.miss) })
     }
 }
 
@@ -543,7 +555,7 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
             Turn::Unknown(error) => {
                 core.observer.store_failed(subject.text(), "lease", &error, core.unix_now());
                 if core.entity().policy.on_error == OnError::Closed {
-                    return Landed { answer: Err(error), miss: Some(before.miss) };
+                    return Landed { answer: Err(error), call: Call::Miss(before.miss) };
                 }
                 store_error = Some(Arc::new(error));
                 patience = patience.after(asked.elapsed());
@@ -559,18 +571,18 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
     if let (Some(lease), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
         patience.keep(lease.release()).await;
     }
-    let miss = Some(before.miss);
+    let call = Call::Miss(before.miss);
     match kept {
-        Ok((answer, _)) => Landed { answer: Ok(answer), miss },
+        Ok((answer, _)) => Landed { answer: Ok(answer), call },
         Err(error @ (Error::Absent { .. } | Error::Store(_) | Error::TooLarge { .. })) => {
-            Landed { answer: Err(error), miss }
+            Landed { answer: Err(error), call }
         }
         Err(error) => {
             if !matches!(error, Error::Source { .. } | Error::Down { .. }) {
                 core.observer.refused(subject.text(), &error);
             }
             let stale = before.stale(core, StaleReason::SourceFailed(error.to_string()));
-            stale.unwrap_or(Landed { answer: Err(error), miss })
+            stale.unwrap_or(Landed { answer: Err(error), call })
         }
     }
 }

@@ -31,31 +31,27 @@ pub fn prometheus<'a>(systems: impl IntoIterator<Item = &'a System>) -> String {
     let systems: Vec<&System> = systems.into_iter().collect();
     let observers: Vec<&Observer> = systems.iter().flat_map(|system| system.observers()).collect();
     let mut text = Exposition::default();
-    let mut count = |name, help, figure: fn(&Observer, &Stats) -> u64| {
+    let mut count = |name, help, figure: fn(&Stats) -> u64| {
         let mut family = text.counter(name, help);
         for observer in &observers {
-            family.sample(&labels(observer), figure(observer, &observer.stats()));
+            family.sample(&labels(observer), figure(&observer.stats()));
         }
     };
-    count("larder_cache_hits_total", "Reads answered without the source.", |_, stats| stats.hits);
-    count("larder_cache_misses_total", "Reads that were not.", |_, stats| stats.misses);
-    count(
-        "larder_saved_calls_total",
-        "Calls of the source that hits made unnecessary.",
-        |observer, stats| observer.call_microdollars.map_or(0, |_| stats.hits),
-    );
-    count("larder_source_calls_total", "Calls of the source, each try counted.", |_, stats| stats.loads);
-    count("larder_source_failures_total", "Those that failed, or gave what is no record.", |_, stats| {
+    count("larder_cache_hits_total", "Reads answered without the source.", |stats| stats.hits);
+    count("larder_cache_misses_total", "Reads that were not.", |stats| stats.misses);
+    count("larder_saved_calls_total", "Calls of the source that hits made unnecessary.", |stats| {
+        stats.calls_saved
+    });
+    count("larder_source_calls_total", "Calls of the source, each try counted.", |stats| stats.loads);
+    count("larder_source_failures_total", "Those that failed, or gave what is no record.", |stats| {
         stats.load_failures
     });
-    count("larder_store_errors_total", "Requests that the store failed at.", |_, stats| stats.store_errors);
-    count("larder_writes_total", "Writes of what was fetched or written behind.", |_, stats| stats.writes);
-    count("larder_writes_lost_total", "Writes behind that will not happen.", |_, stats| stats.writes_lost);
-    count(
-        "larder_unreadable_records_total",
-        "Records left out of listings: they cannot be read.",
-        |_, stats| stats.unread,
-    );
+    count("larder_store_errors_total", "Requests that the store failed at.", |stats| stats.store_errors);
+    count("larder_writes_total", "Writes of what was fetched or written behind.", |stats| stats.writes);
+    count("larder_writes_lost_total", "Writes behind that will not happen.", |stats| stats.writes_lost);
+    count("larder_unreadable_records_total", "Records left out of listings: they cannot be read.", |stats| {
+        stats.unread
+    });
     let mut queue = text.gauge("larder_queue_depth", "Writes waiting behind.");
     for (observer, depth) in observers.iter().filter_map(|one| Some((one, one.queue.as_ref()?))) {
         queue.sample(&labels(observer), depth.load(Ordering::Relaxed) as f64);

@@ -170,7 +170,7 @@ impl Load {
             }
             let millis = reading.millis(SYSTEM_UPTIME, &labels[..1])?;
             let month = |count: u128| u64::try_from(monthly(count, millis)).unwrap_or(u64::MAX);
-            // Hits are what is saved, and rounded down.
+            // What is saved is rounded down.
             let at_least = |count: u128| {
                 let month = count.saturating_mul(u128::from(MONTH_SECONDS) * 1000) / millis;
                 u64::try_from(month).unwrap_or(u64::MAX)
@@ -180,6 +180,7 @@ impl Load {
                 Traffic {
                     requests: month(hits + misses),
                     hits: at_least(hits),
+                    calls_saved: at_least(count("larder_saved_calls_total")),
                     reads: month(hits + misses),
                     writes: month(writes),
                     calls: month(loads),

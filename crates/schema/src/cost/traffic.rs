@@ -23,8 +23,10 @@ const MILLION: u128 = 1_000_000;
 pub struct Traffic {
     /// Reads of the cache, or of the records.
     pub requests: u64,
-    /// Those that were answered without the source: where there is one, each is a call that was not needed.
+    /// Those that were answered without the source.
     pub hits: u64,
+    /// Calls of the source that they made unnecessary: a hit that begins a refresh does not.
+    pub calls_saved: u64,
     /// Reads and writes that the store sees.
     pub reads: u64,
     pub writes: u64,
@@ -93,6 +95,7 @@ impl Load {
                 Traffic {
                     requests: requests.or(reads).unwrap_or(0),
                     hits,
+                    calls_saved: hits,
                     reads: reads.unwrap_or(asked),
                     // What is missed is fetched and kept; records are not written because somebody looked.
                     writes: writes.unwrap_or(if is_fetched { asked - hits } else { 0 }),
@@ -113,8 +116,8 @@ impl Load {
     /// The traffic that a program has counted, taken for a month.
     ///
     /// The document is what `larder::price::measured` gives: how many `seconds` were counted, and of each of the
-    /// `entities` its `hits`, `misses`, `loads` and `writes`. `reads` (of the store, when the process answers some
-    /// itself), `item_bytes` and `stored_bytes` may be added.
+    /// `entities` its `hits`, `misses`, `calls_saved`, `loads` and `writes`. Without `calls_saved`, each hit saved one.
+    /// `reads` (of the store, when the process answers some itself), `item_bytes` and `stored_bytes` may be added.
     pub fn measured(schema: &Schema, text: &str) -> Result<Self, TrafficError> {
         let wrong = |problem: String| TrafficError::Measured(problem);
         let document: Json = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -155,12 +158,13 @@ impl Load {
 
 /// What was counted, as a month.
 fn counted(counts: &Map<String, Json>, seconds: u64) -> Result<Traffic, String> {
-    known(counts, &["hits", "misses", "loads", "writes", "reads", "item_bytes", "stored_bytes"], "it")?;
+    let names = ["hits", "misses", "calls_saved", "loads", "writes", "reads", "item_bytes", "stored_bytes"];
+    known(counts, &names, "it")?;
     let month = |number: u64| -> Result<u64, String> {
         let scaled = (u128::from(number) * u128::from(MONTH_SECONDS)).div_ceil(u128::from(seconds));
         u64::try_from(scaled).map_err(|_| "a month of it is more than can be counted".to_owned())
     };
-    // Hits are what is saved, and rounded down.
+    // What is saved is rounded down.
     let at_least = |number: u64| {
         let scaled = u128::from(number) * u128::from(MONTH_SECONDS) / u128::from(seconds);
         u64::try_from(scaled).unwrap_or(u64::MAX)
@@ -171,6 +175,7 @@ fn counted(counts: &Map<String, Json>, seconds: u64) -> Result<Traffic, String> 
     Ok(Traffic {
         requests: month(asked)?,
         hits: at_least(hits),
+        calls_saved: at_least(count(counts, "calls_saved")?.unwrap_or(hits)),
         reads: month(count(counts, "reads")?.unwrap_or(asked))?,
         writes: month(figure("writes")?)?,
         calls: month(loads)?,

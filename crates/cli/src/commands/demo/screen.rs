@@ -51,7 +51,7 @@ impl SystemView {
     }
 
     fn avoided(&self) -> u64 {
-        self.stats.hits
+        self.stats.calls_saved
     }
 
     fn state(&self, lifecycle: &'static str, state: &'static str) -> u64 {

@@ -89,6 +89,7 @@ impl Part {
         {
             sum.hits += stats.hits;
             sum.misses += stats.misses;
+            sum.calls_saved += stats.calls_saved;
             sum.loads += stats.loads;
             sum.load_failures += stats.load_failures;
             sum.store_errors += stats.store_errors;
