@@ -1,13 +1,12 @@
 //! What a guard costs: PutItem through `larder serve`, without a schema and with one.
 //!
-//! The two servers are written to in turns, with items of the systems' own tables, which hold their indexes. The median
-//! of the rounds counts.
+//! The two servers are written to in turns, with items of the five systems, into tables made by `larder apply`. The
+//! median of the rounds counts.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -17,8 +16,9 @@ use tokio::task::LocalSet;
 use crate::http;
 use crate::job::{Measure, Measured};
 use crate::load;
-use crate::package;
+use crate::peer::{Installed, Peer};
 use crate::process::{self, Running};
+use crate::results::median;
 use crate::workload::Op;
 
 const CONNECTIONS: usize = 64;
@@ -105,7 +105,7 @@ impl Subject {
 
 pub(crate) fn run(sizes: Sizes) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let larder = package::larder()?;
+    let larder = Peer::Larder.install(Path::new(""))?;
     let Sizes { rounds, seconds, items } = sizes;
     println!(
         "What a guard costs; PutItem, {items} items, {CONNECTIONS} connections, median of {rounds} times {seconds} s"
@@ -116,7 +116,7 @@ pub(crate) fn run(sizes: Sizes) -> Result<()> {
     Ok(())
 }
 
-async fn compare(larder: &Path, subject: &Subject, sizes: Sizes) -> Result<()> {
+async fn compare(larder: &Installed, subject: &Subject, sizes: Sizes) -> Result<()> {
     let without = Served::start(larder, subject.system, false).await?;
     let with = Served::start(larder, subject.system, true).await?;
     let puts = subject.puts(sizes.items)?;
@@ -127,9 +127,9 @@ async fn compare(larder: &Path, subject: &Subject, sizes: Sizes) -> Result<()> {
     }
     with.refuses(subject).await?;
     let name = format!("{}, {}", subject.system, subject.entity);
-    let of = |rounds: &[Round], value: fn(&Round) -> f64| median(rounds.iter().map(value).collect());
+    let of = |rounds: &[Round], value: fn(&Round) -> f64| median(rounds.iter().map(value));
     let row = |what: &str, value: fn(&Round) -> f64, unit: &str, is_rate: bool| {
-        let (without, with) = (of(&of_without, value), of(&of_with, value));
+        let (Some(without), Some(with)) = (of(&of_without, value), of(&of_with, value)) else { return };
         let ratio = if is_rate { with / without } else { without / with };
         println!(
             "  {:<40} without {without:>9.0} {unit:<3} with {with:>9.0} {unit:<3} ratio {ratio:>5.2}",
@@ -157,18 +157,17 @@ struct Served {
 }
 
 impl Served {
-    async fn start(larder: &Path, system: &str, is_guarded: bool) -> Result<Self> {
+    async fn start(larder: &Installed, system: &str, is_guarded: bool) -> Result<Self> {
         let schema = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{system}.larder"));
         let data = tempfile::tempdir()?;
         let address = process::free_address()?;
-        let mut serve = Command::new(larder);
-        serve.args(["serve", "--dynamodb", &address.to_string(), "--data"]).arg(data.path());
+        let mut serve = larder.server(address, data.path())?;
         if is_guarded {
             serve.arg("--schema").arg(&schema);
         }
         let mut running = Running::start(&mut serve)?;
         running.answers(address).await?;
-        let mut apply = Command::new(larder);
+        let mut apply = Command::new(serve.get_program());
         apply.args(["apply", "--yes", "--store", &format!("dynamodb:http://{address}")]).arg(&schema);
         let applied = apply.output().context("cannot run `larder apply`")?;
         ensure!(applied.status.success(), "apply: {}", String::from_utf8_lossy(&applied.stderr));
@@ -183,7 +182,7 @@ impl Served {
             seed: 0,
             warmup_seconds: 0.0,
             seconds: sizes.seconds,
-            drain_seconds: Duration::from_secs(20).as_secs_f64(),
+            drain_seconds: 20.0,
             requests_max: u64::MAX,
         };
         let before = self.running.cpu()?;
@@ -203,9 +202,4 @@ impl Served {
         ensure!(!connection.exchange(&put).await?.ok(), "an item without its fields was taken");
         Ok(())
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -281,7 +281,8 @@ impl Kind {
         let Some(other) = fields.keys().find(|name| !of_key.contains(*name)) else { return Ok(fields) };
         let is_given = |name: &&String| self.entity().field(name).is_some_and(Field::is_given);
         let names: Vec<&str> = of_key.iter().filter(is_given).map(String::as_str).collect();
-        Err(format!("`{other}` is not in the key of {}: it is made of {}", self.name, names.join(", ")))
+        let names = names.join(", ");
+        Err(format!("`{other}` is not in the key of {}, which is made of {names}: leave it out", self.name))
     }
 
     fn fields_by<'a>(

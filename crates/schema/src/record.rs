@@ -13,8 +13,8 @@ use crate::schema::{CheckMode, Checks, Entity, Field, Fields, KeySource, Schema,
 use crate::template::Template;
 use crate::value::{Value, civil_date, civil_datetime, float_number, utc};
 
-/// What is told of one list. An item of 400 KB can have a hundred thousand members, each with several faults.
-const LIST_VIOLATIONS_MAX: usize = 1000;
+/// What is told of one list, set or map. An item of 400 KB can have a hundred thousand members, each with several faults.
+const MEMBER_VIOLATIONS_MAX: usize = 1000;
 
 /// Something that is wrong with a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -526,32 +526,16 @@ impl Schema {
         }
         match (kind, value) {
             (Type::List(inner), Value::List(values)) => {
-                let before = found.len();
-                for (at, value) in values.iter().enumerate() {
-                    // Enough is known of a list that is wrong all through.
-                    if found.len() - before >= LIST_VIOLATIONS_MAX {
-                        break;
-                    }
-                    self.check_member(&inner.kind, value, &place.at(at), found);
-                }
+                let members = values.iter().enumerate().map(|(at, value)| (place.at(at), value));
+                self.check_members(&inner.kind, members, found);
             }
             (Type::Set(inner), Value::List(values)) => {
-                let before = found.len();
-                for (at, value) in values.iter().enumerate() {
-                    if found.len() - before >= LIST_VIOLATIONS_MAX {
-                        break;
-                    }
-                    self.check_member(inner, value, &place.at(at), found);
-                }
+                let members = values.iter().enumerate().map(|(at, value)| (place.at(at), value));
+                self.check_members(inner, members, found);
             }
             (Type::Map(inner), Value::Map(map)) => {
-                let before = found.len();
-                for (name, value) in map {
-                    if found.len() - before >= LIST_VIOLATIONS_MAX {
-                        break;
-                    }
-                    self.check_member(&inner.kind, value, &place.under(name), found);
-                }
+                let members = map.iter().map(|(name, value)| (place.under(name), value));
+                self.check_members(&inner.kind, members, found);
             }
             (Type::Named(name), Value::Map(map)) => {
                 let Some(definition) = self.type_definition(name) else { return };
@@ -571,6 +555,22 @@ impl Schema {
 }
 
 impl Schema {
+    /// Each member at its place, until enough is known of what is wrong all through.
+    fn check_members<'a>(
+        &self,
+        kind: &Type,
+        members: impl Iterator<Item = (Place<'a>, &'a Value)>,
+        found: &mut Vec<Violation>,
+    ) {
+        let before = found.len();
+        for (place, value) in members {
+            if found.len() - before >= MEMBER_VIOLATIONS_MAX {
+                break;
+            }
+            self.check_member(kind, value, &place, found);
+        }
+    }
+
     fn check_member(&self, kind: &Type, value: &Value, place: &Place<'_>, found: &mut Vec<Violation>) {
         // An attribute can be left out; a member has a place that something must be in.
         let checks = Checks { nonempty: matches!(kind, Type::Set(_)), ..Checks::default() };

@@ -52,11 +52,14 @@ impl Salvage {
         let options = Options { key: super::key(self.key_file.as_deref())?, ..Options::default() };
         let is_new = !self.to.exists();
         self.salvage(options).map_err(|error| {
-            // Nothing is left of a directory in which nothing came to be.
-            if is_new && fs::remove_dir(&self.to).is_ok() || !Store::is_in(&self.to) {
-                return error;
+            if is_new {
+                // Nothing is left of a directory in which nothing came to be; one with something in it stays.
+                let _ = fs::remove_dir(&self.to);
             }
-            format!("{error}; what is in {} is not whole", self.to.display())
+            match Store::is_in(&self.to) {
+                true => format!("{error}; what is in {} is not whole", self.to.display()),
+                false => error,
+            }
         })
     }
 
