@@ -1,0 +1,257 @@
+//! Text with wildcards and variables: `arn:aws:dynamodb:*:*:table/${aws:username}-?`.
+//!
+//! `*` is any number of characters, `?` is one; `${*}`, `${?}` and `${$}` are those characters themselves. A variable
+//! stands for the one value of a condition key, or for its default: `${aws:PrincipalTag/team, 'none'}`. What a variable
+//! stands for is taken as it is: a name with a `*` in it matches itself alone.
+//!
+//! Matching takes at most as many steps as pattern and text multiplied.
+
+use super::Facts;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    parts: Vec<Part>,
+    has_variables: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Char(char),
+    One,
+    Many,
+    Variable { key: String, default: Option<String> },
+}
+
+/// What of a pattern's text is more than text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Syntax {
+    pub(super) wildcards: bool,
+    /// Version 2008-10-17 knows none.
+    pub(super) variables: bool,
+}
+
+impl Pattern {
+    /// Fails with what is wrong with a variable.
+    pub(super) fn new(text: &str, syntax: Syntax) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(next) = rest.chars().next() {
+            if syntax.variables
+                && let Some(after) = rest.strip_prefix("${")
+            {
+                let Some((inner, after)) = after.split_once('}') else {
+                    return Err(format!("the variable in `{text}` does not end"));
+                };
+                parts.push(variable(inner)?);
+                rest = after;
+                continue;
+            }
+            parts.push(match next {
+                '*' if syntax.wildcards => Part::Many,
+                '?' if syntax.wildcards => Part::One,
+                other => Part::Char(other),
+            });
+            rest = &rest[next.len_utf8()..];
+        }
+        let has_variables = parts.iter().any(|part| matches!(part, Part::Variable { .. }));
+        Ok(Self { parts, has_variables })
+    }
+
+    pub(super) fn matches(&self, text: &str, facts: &dyn Facts) -> bool {
+        self.matches_by(text, facts, |one, other| one == other)
+    }
+
+    /// Capitals or not.
+    pub(super) fn matches_folded(&self, text: &str, facts: &dyn Facts) -> bool {
+        self.matches_by(text, facts, |one, other| {
+            one.eq_ignore_ascii_case(&other) || one.to_lowercase().eq(other.to_lowercase())
+        })
+    }
+
+    fn matches_by(&self, text: &str, facts: &dyn Facts, is_same: impl Fn(char, char) -> bool) -> bool {
+        if !self.has_variables {
+            return glob(&self.parts, text, is_same);
+        }
+        // A variable without a value equals nothing.
+        self.resolved(facts).is_some_and(|parts| glob(&parts, text, is_same))
+    }
+
+    fn resolved(&self, facts: &dyn Facts) -> Option<Vec<Part>> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let Part::Variable { key, default } = part else {
+                parts.push(part.clone());
+                continue;
+            };
+            // A key with several values cannot stand for one text.
+            let value =
+                facts.values(key).filter(|values| values.len() == 1).and_then(|mut values| values.pop());
+            parts.extend(value.or_else(|| default.clone())?.chars().map(Part::Char));
+        }
+        Some(parts)
+    }
+}
+
+fn variable(inner: &str) -> Result<Part, String> {
+    if let "*" | "?" | "$" = inner {
+        return Ok(Part::Char(inner.chars().next().unwrap_or('$')));
+    }
+    let (key, default) = match inner.split_once(',') {
+        Some((key, default)) => (key, Some(default.trim())),
+        None => (inner, None),
+    };
+    let key = key.trim();
+    if key.is_empty() || key.contains(['{', '$', '*', '?', '\'']) {
+        return Err(format!("`${{{inner}}}` names no condition key"));
+    }
+    let default = match default {
+        None => None,
+        Some(quoted) => {
+            let inner = quoted.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+            let Some(text) = inner else {
+                return Err(format!("the default of `${{{key}}}` is not in single quotes"));
+            };
+            Some(text.to_owned())
+        }
+    };
+    Ok(Part::Variable { key: key.to_lowercase(), default })
+}
+
+/// Goes back to the last `*` alone: the ones before it have already found the earliest place that suits them.
+fn glob(parts: &[Part], text: &str, is_same: impl Fn(char, char) -> bool) -> bool {
+    let (mut at, mut place) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        match (parts.get(at), text[place..].chars().next()) {
+            (None, None) => return true,
+            (Some(Part::Many), _) if at + 1 == parts.len() => return true,
+            (Some(Part::Many), _) => {
+                at += 1;
+                star = Some((at, place));
+                continue;
+            }
+            (Some(Part::One), Some(found)) => {
+                at += 1;
+                place += found.len_utf8();
+                continue;
+            }
+            (Some(Part::Char(wanted)), Some(found)) if is_same(*wanted, found) => {
+                at += 1;
+                place += found.len_utf8();
+                continue;
+            }
+            _ => {}
+        }
+        let Some((after, from)) = star else { return false };
+        let Some(skipped) = text[from..].chars().next() else { return false };
+        at = after;
+        place = from + skipped.len_utf8();
+        star = Some((after, place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::policy::tests::Given;
+
+    const ALL: Syntax = Syntax { wildcards: true, variables: true };
+
+    fn check(pattern: &str, text: &str, expected: bool) {
+        let facts = Given::from([("aws:username", &["ali*ce"][..]), ("aws:TagKeys", &["a", "b"])]);
+        let pattern = Pattern::new(pattern, ALL).unwrap();
+        assert_eq!(pattern.matches(text, &facts), expected, "{pattern:?} {text}");
+    }
+
+    #[test]
+    fn wildcards_match_any_run_and_any_one() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("", "a", false),
+            ("*", "", true),
+            ("*", "any thing", true),
+            ("?", "", false),
+            ("?", "ä", true),
+            ("a*c", "ac", true),
+            ("a*c", "abcc", true),
+            ("a*c", "abcd", false),
+            ("*ab*ab*", "xabyab", true),
+            ("*ab*ab*", "xaby", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("A", "a", false),
+        ] {
+            check(pattern, text, expected);
+        }
+    }
+
+    #[test]
+    fn variables_stand_for_one_value_or_a_default() {
+        for (pattern, text, expected) in [
+            ("${aws:username}", "ali*ce", true),
+            ("${AWS:UserName}/x", "ali*ce/x", true),
+            ("${aws:username}", "aliXXce", false),
+            ("${aws:missing}", "", false),
+            ("*${aws:missing}", "anything", false),
+            ("${aws:missing, 'none'}", "none", true),
+            ("${aws:username, 'none'}", "none", false),
+            ("${aws:missing, ''}", "", true),
+            ("${aws:TagKeys}", "a", false),
+            ("${aws:TagKeys}", "b", false),
+            ("${*}${?}${$}", "*?$", true),
+            ("${*}", "x", false),
+        ] {
+            check(pattern, text, expected);
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_none_is_named() {
+        for (text, expected) in [
+            ("a${aws:username", "the variable in `a${aws:username` does not end"),
+            ("${}", "`${}` names no condition key"),
+            ("${a${b}}", "`${a${b}` names no condition key"),
+            ("${aws:username, none}", "the default of `${aws:username}` is not in single quotes"),
+        ] {
+            assert_eq!(Pattern::new(text, ALL), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn without_its_syntax_text_is_text() {
+        let plain = Pattern::new("*${aws:username}?", Syntax { wildcards: false, variables: false }).unwrap();
+        assert!(plain.matches("*${aws:username}?", &Given::default()));
+        assert!(!plain.matches("x", &Given::default()));
+    }
+
+    #[test]
+    fn many_wildcards_on_a_long_text_end() {
+        let pattern = Pattern::new(&"*a".repeat(5_000), ALL).unwrap();
+        assert!(!pattern.matches(&"a".repeat(4_999), &Given::default()));
+        assert!(pattern.matches(&"a".repeat(5_000), &Given::default()));
+        let pattern = Pattern::new(&format!("{}b", "a*".repeat(50)), ALL).unwrap();
+        assert!(!pattern.matches(&"a".repeat(20_000), &Given::default()));
+    }
+
+    /// What the words say, at any cost.
+    fn slow(pattern: &[char], text: &[char]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, None) => true,
+            (Some(('*', rest)), _) => (0..=text.len()).any(|skip| slow(rest, &text[skip..])),
+            (Some(('?', rest)), Some((_, after))) => slow(rest, after),
+            (Some((wanted, rest)), Some((found, after))) => wanted == found && slow(rest, after),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn matching_is_what_wildcards_mean(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            let fast = Pattern::new(&pattern, ALL).unwrap().matches(&text, &Given::default());
+            prop_assert_eq!(fast, slow(&chars(&pattern), &chars(&text)));
+        }
+    }
+}
