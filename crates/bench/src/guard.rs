@@ -1,7 +1,7 @@
 //! What a guard costs: PutItem through `larder serve`, without a schema and with one.
 //!
 //! The two servers are written to in turns, with items of the five systems, into tables made by `larder apply`. The
-//! median of the rounds counts.
+//! median of the rounds counts, and of ratios the median of those of each round.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,12 @@ async fn compare(larder: &Installed, subject: &Subject, sizes: Sizes) -> Result<
     let of = |rounds: &[Round], value: fn(&Round) -> f64| median(rounds.iter().map(value));
     let row = |what: &str, value: fn(&Round) -> f64, unit: &str, is_rate: bool| {
         let (Some(without), Some(with)) = (of(&of_without, value), of(&of_with, value)) else { return };
-        let ratio = if is_rate { with / without } else { without / with };
+        // Of each round, because the machine is another from one to the next.
+        let ratio = |(without, with): (&Round, &Round)| match is_rate {
+            true => value(with) / value(without),
+            false => value(without) / value(with),
+        };
+        let ratio = median(of_without.iter().zip(&of_with).map(ratio)).unwrap_or_default();
         println!(
             "  {:<40} without {without:>9.0} {unit:<3} with {with:>9.0} {unit:<3} ratio {ratio:>5.2}",
             format!("{name}: {what}")
@@ -198,7 +203,7 @@ impl Served {
     async fn refuses(&self, subject: &Subject) -> Result<()> {
         let item = (subject.numbered)(0);
         let put = http::request("PutItem", &json!({"TableName": subject.table, "Item": item}).to_string());
-        let mut connection = http::Connection::open(self.address).await?;
+        let mut connection = http::Connection::open(&self.address.into()).await?;
         ensure!(!connection.exchange(&put).await?.ok(), "an item without its fields was taken");
         Ok(())
     }

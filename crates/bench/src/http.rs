@@ -4,11 +4,37 @@
 //! end. That is all the client does, because it shares two cores with the server it measures: a full
 //! client would spend about as much as a fast server and hide the difference between two of them.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Where a server is, and how it is spoken to.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<TlsConnector>,
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, tls: None }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+trait Connected: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Connected for T {}
 
 /// A whole request as it goes on the wire. The signature is well formed and means nothing: the peers
 /// ask for one and none of them checks it.
@@ -28,22 +54,29 @@ pub(crate) fn request(operation: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-#[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Connected>,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
-        let stream = TcpStream::connect(address).await.context("cannot connect")?;
+    pub(crate) async fn open(place: &Place) -> Result<Connection> {
+        let stream = TcpStream::connect(place.address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
+        let stream: Box<dyn Connected> = match &place.tls {
+            None => Box::new(stream),
+            Some(tls) => {
+                let name = ServerName::try_from("localhost")?;
+                Box::new(tls.connect(name, stream).await.context("cannot agree on TLS")?)
+            }
+        };
         Ok(Connection { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
     /// Sends the request and reads the whole answer. After an error the connection is of no use.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Reply<'_>> {
         self.stream.write_all(request).await.context("cannot send")?;
+        self.stream.flush().await.context("cannot send")?;
         self.buffer.clear();
         let head = loop {
             self.read_more().await?;

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::http::{self, Connection};
+use crate::http::{self, Connection, Place};
 use crate::job::{self, Answer, Job, Measure, Measured, Tally};
 use crate::process;
 use crate::workload::{self, BATCH_ITEMS, Op, Random, Request, Sample, TABLE};
@@ -87,7 +87,7 @@ struct Ring {
 }
 
 async fn create(server: SocketAddr) -> Result<()> {
-    let mut connection = Connection::open(server).await?;
+    let mut connection = Connection::open(&server.into()).await?;
     let create = http::request("CreateTable", &workload::create_table().to_string());
     let reply = connection.exchange(&create).await?;
     ensure!(reply.ok(), "CreateTable: {}", reply.excerpt());
@@ -115,7 +115,7 @@ async fn fill(server: SocketAddr, items: u64, limit: Duration) -> Result<(u64, D
     for _ in 0..FILL_CONNECTIONS {
         let next = Rc::clone(&next);
         tasks.spawn_local(async move {
-            let mut connection = Connection::open(server).await?;
+            let mut connection = Connection::open(&server.into()).await?;
             while next.get() < items {
                 let first = next.get();
                 let (spent, share) = (started.elapsed(), first as f64 / items as f64);
@@ -138,14 +138,19 @@ async fn fill(server: SocketAddr, items: u64, limit: Duration) -> Result<(u64, D
     Ok((next.get(), started.elapsed()))
 }
 
-pub(crate) async fn run(server: SocketAddr, measure: &Measure, ring: Rc<[Vec<u8>]>) -> Result<Measured> {
+pub(crate) async fn run(
+    server: impl Into<Place>,
+    measure: &Measure,
+    ring: Rc<[Vec<u8>]>,
+) -> Result<Measured> {
+    let server = server.into();
     // A server that answers quickly and wrongly must not look fast.
-    let mut first = Connection::open(server).await?;
+    let mut first = Connection::open(&server).await?;
     check(measure.op, &first.exchange(&ring[0]).await?)?;
 
     let mut connections = vec![first];
     while connections.len() < measure.connections {
-        connections.push(Connection::open(server).await?);
+        connections.push(Connection::open(&server).await?);
     }
     let warm = Instant::now() + Duration::from_secs_f64(measure.warmup_seconds);
     let window = Rc::new(Window {
@@ -182,7 +187,7 @@ pub(crate) async fn run(server: SocketAddr, measure: &Measure, ring: Rc<[Vec<u8>
 /// What all connections of one measurement share.
 #[derive(Debug)]
 struct Window {
-    server: SocketAddr,
+    server: Place,
     ring: Rc<[Vec<u8>]>,
     warm: Instant,
     end: Instant,
@@ -225,7 +230,7 @@ impl Window {
 
     async fn reconnect(&self) -> Option<Connection> {
         while Instant::now() < self.end {
-            match Connection::open(self.server).await {
+            match Connection::open(&self.server).await {
                 Ok(connection) => return Some(connection),
                 Err(_) => sleep(Duration::from_millis(10)).await,
             }

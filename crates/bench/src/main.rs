@@ -5,6 +5,7 @@
 //! run as further processes of this binary.
 
 mod bare;
+mod door;
 mod embedded;
 mod guard;
 mod http;
@@ -97,6 +98,18 @@ enum Process {
         #[arg(long)]
         quick: bool,
     },
+    /// Measures what signatures and TLS cost a GetItem
+    Door {
+        /// How often everything is measured; the median counts
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
+        rounds: u8,
+        /// How long each measurement takes
+        #[arg(long, default_value_t = 3.0, value_parser = positive)]
+        seconds: f64,
+        /// Few items and one short round, as a check that it runs
+        #[arg(long)]
+        quick: bool,
+    },
     /// Measures what `serve --schema` costs a PutItem
     Guard {
         /// How often everything is measured; the median counts
@@ -142,6 +155,10 @@ fn main() -> ExitCode {
         }
         Some(Process::Tables { quick }) => {
             tables::run(if *quick { tables::Sizes::quick() } else { tables::Sizes::full() }).map(|()| true)
+        }
+        Some(Process::Door { quick: true, .. }) => door::run(door::Sizes::quick()).map(|()| true),
+        Some(Process::Door { rounds, seconds, quick: false }) => {
+            door::run(door::Sizes::full(usize::from(*rounds), *seconds)).map(|()| true)
         }
         Some(Process::Guard { quick: true, .. }) => guard::run(guard::Sizes::quick()).map(|()| true),
         Some(Process::Guard { rounds, seconds, quick: false }) => {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::http::{self, Connection};
+use crate::http::{self, Connection, Place};
 use crate::job::{Answer, Job};
 
 /// Kernel clock ticks in a second, fixed by Linux's interface to programs.
@@ -48,12 +48,24 @@ impl Running {
 
     /// Waits for the first successful answer to a ListTables.
     pub(crate) async fn answers(&mut self, server: SocketAddr) -> Result<()> {
-        let request = http::request("ListTables", "{}");
+        self.answers_to(&http::request("ListTables", "{}"), || Ok(server.into())).await.map(|_| ())
+    }
+
+    /// Waits for the first successful answer to this request; `place` may fail until it is there.
+    pub(crate) async fn answers_to(
+        &mut self,
+        request: &[u8],
+        place: impl Fn() -> Result<Place>,
+    ) -> Result<Place> {
         let started = Instant::now();
         let mut last = anyhow::anyhow!("it was never asked");
         while started.elapsed() < FIRST_ANSWER {
-            match probe(server, &request).await {
-                Ok(()) => return Ok(()),
+            let probed = async {
+                let place = place()?;
+                probe(&place, request).await.map(|()| place)
+            };
+            match probed.await {
+                Ok(place) => return Ok(place),
                 Err(error) => last = error,
             }
             if let Some(status) = self.child.try_wait()? {
@@ -149,7 +161,7 @@ fn spawn(command: &mut Command) -> Result<Child> {
     command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))
 }
 
-async fn probe(server: SocketAddr, request: &[u8]) -> Result<()> {
+async fn probe(server: &Place, request: &[u8]) -> Result<()> {
     let mut connection = Connection::open(server).await?;
     let reply = timeout(FIRST_ANSWER, connection.exchange(request)).await??;
     anyhow::ensure!(reply.ok(), "{}", reply.excerpt());

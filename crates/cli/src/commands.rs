@@ -2,12 +2,14 @@
 //!
 //! Those that judge return an exit code: what they found is already told, and is no failure of their own.
 
+pub(crate) mod access;
 pub(crate) mod apply;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod collection;
 pub(crate) mod completions;
+pub(crate) mod console;
 pub(crate) mod cost;
 pub(crate) mod demo;
 pub(crate) mod docs;

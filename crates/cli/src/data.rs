@@ -6,7 +6,6 @@
 pub(crate) mod chosen;
 pub(crate) mod lines;
 mod show;
-mod values;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use larder::store::{STORE_VARIABLE, Skipped};
+use larder::text::{self, Reader};
 use larder::{Address, Entry, Error, Fields, Schema, Shelf, Store, System};
 use larder_model::{AttributeValue, Item, KeyType, Number};
 use larder_schema::schema::{KeyAttribute, KeySource, Lifecycle, Role};
@@ -27,7 +27,8 @@ use serde_json::{Map, Value as Json};
 use crate::commands::plan;
 use crate::{held, project, terminal};
 
-pub(crate) use show::{cell, hidden, key_text, moment, object, plain, record, records, table};
+pub(crate) use larder::text::hidden;
+pub(crate) use show::{cell, key_text, moment, object, plain, record, records, table};
 
 /// There is no such record.
 pub(crate) const NOT_FOUND: u8 = 4;
@@ -288,12 +289,12 @@ impl Kind {
     fn fields_by<'a>(
         &'a self,
         given: &[Given],
-        reading: impl Fn(values::Reader<'a>) -> values::Reader<'a>,
+        reading: impl Fn(Reader<'a>) -> Reader<'a>,
     ) -> Result<Fields, String> {
         let mut fields = Fields::new();
         for Given { name, text } in given {
             let field = self.field(name)?;
-            let value = reading(values::Reader::of(&self.schema, field)).text(&field.kind, name, text)?;
+            let value = reading(Reader::of(&self.schema, field)).text(&field.kind, name, text)?;
             if fields.insert(name.clone(), value).is_some() {
                 return Err(format!("`{name}` is given twice"));
             }
@@ -303,7 +304,7 @@ impl Kind {
 
     /// The values of a type that is no field's own, such as those that name a partition.
     pub(crate) fn value(&self, kind: &Type, name: &str, text: &str) -> Result<larder::Value, String> {
-        values::Reader::open(&self.schema).text(kind, name, text)
+        Reader::open(&self.schema).text(kind, name, text)
     }
 
     /// The fields to write: a document with those given by name over it. What the document has besides, because it
@@ -322,11 +323,11 @@ impl Kind {
             }
             let field = self.field(&name)?;
             if field.is_given() {
-                let reader = values::Reader::of(&self.schema, field).as_it_came();
+                let reader = Reader::of(&self.schema, field).as_it_came();
                 fields.insert(name.clone(), reader.json(&field.kind, &name, &json)?);
             }
         }
-        for (name, value) in self.fields_by(given, values::Reader::as_it_came)? {
+        for (name, value) in self.fields_by(given, Reader::as_it_came)? {
             if !self.field(&name)?.is_given() {
                 return Err(format!("`{name}` is worked out from other fields: leave it out"));
             }
@@ -340,7 +341,7 @@ impl Kind {
         let known = self.entity().fields.iter();
         let member = |field: &Field| {
             let value = fields.get(&field.name)?;
-            Some((field.name.clone(), values::to_json(&self.schema, &field.kind, value)))
+            Some((field.name.clone(), text::to_json(&self.schema, &field.kind, value)))
         };
         Json::Object(known.filter_map(member).collect())
     }

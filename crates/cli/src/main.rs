@@ -75,6 +75,8 @@ enum Command {
     Release(commands::release::Release),
     Transition(commands::transition::Transition),
     Serve(commands::serve::Serve),
+    Access(commands::access::AccessCommand),
+    Console(commands::console::Console),
     Backup(commands::backup::Backup),
     Restore(commands::restore::Restore),
     Verify(commands::verify::Verify),
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
 }
 
 fn serve() -> Result<ExitCode, String> {
+    larder_heap::bound();
     let Arguments { log, command: Serving::Serve(serve) } = Arguments::parse();
     log_to_stderr(log);
     serve.run().map(|()| ExitCode::SUCCESS)
@@ -163,6 +166,8 @@ fn run() -> Result<ExitCode, String> {
         Command::Salvage(salvage) => salvage.run(),
         Command::Rekey(rekey) => rekey.run(),
         Command::Serve(serve) => serve.run().map(|()| ExitCode::SUCCESS),
+        Command::Access(access) => access.run(),
+        Command::Console(console) => console.run(),
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),

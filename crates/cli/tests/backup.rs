@@ -290,7 +290,7 @@ fn a_web_page_cannot_ask_for_a_backup() {
         request.send(&[][..]).unwrap().status().as_u16()
     };
     assert_eq!(status(&[]), 404);
-    assert_eq!(status(&[("x-larder-admin", "1"), ("origin", "http://evil.example")]), 404);
+    assert_eq!(status(&[("x-larder-admin", "1"), ("origin", "http://evil.example")]), 403);
     assert_eq!(status(&[("x-larder-admin", "1")]), 200);
 }
 

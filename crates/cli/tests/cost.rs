@@ -285,6 +285,17 @@ fn l13_the_lunch_plan_names_capacity_budgets_and_the_cheaper_way() {
 }
 
 #[test]
+fn the_lower_end_of_a_range_is_priced_too() {
+    let report = text(&root(), &["lunch"]);
+    let (_, lower) = report.split_once("at the lower end the store costs ").unwrap();
+    let (lower, _) = lower.split_once(".\n").unwrap();
+    let quiet = text(&root(), &["lunch", "--reads", "100/day", "--writes", "10/week"]);
+    let store = quiet.lines().find_map(|line| line.strip_prefix("store ")).unwrap();
+    assert_eq!(store.split_whitespace().next(), Some(lower), "{quiet}");
+    assert!(!quiet.contains("lower end"), "{quiet}");
+}
+
+#[test]
 fn l13_provisioned_is_advised_and_budgets_are_reached_when_traffic_grows() {
     let report = text(&root(), &["lunch", "--reads", "50/second", "--writes", "10/second"]);
     for part in [
@@ -366,7 +377,10 @@ fn what_is_wrong_is_named_with_the_next_step() {
         (&["weather", "--measured", "nowhere.json"], "cannot read the measured traffic in nowhere.json"),
         (&["weather", "--measured", "-"], "the measured traffic cannot be read"),
         (&["weather", "--measured", "http://127.0.0.1:1"], "cannot read http://127.0.0.1:1/metrics: "),
-        (&["weather", "--measured", "https://x/metrics"], "save it with `curl"),
+        (
+            &["weather", "--measured", "https://127.0.0.1:1/metrics"],
+            "cannot read https://127.0.0.1:1/metrics: ",
+        ),
         (&["wether"], "there is no system or file called `wether`"),
         (&["--requests", "5M"], "there are several schemas here; name one"),
     ] {

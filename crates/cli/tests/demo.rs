@@ -72,6 +72,12 @@ fn five_systems_live_and_what_they_counted_adds_up() {
     assert!((weather["layer"]["dollars_saved"].as_f64().unwrap() - saved).abs() < 1e-9, "{weather:#}");
     assert!(number(&weather["expired"]) > 0, "a forecast lives for three hours: {weather:#}");
 
+    assert!(number(&system(&summary, "keiba")["split"]) > 0, "a race over 400 KB is kept: {summary:#}");
+    assert!(
+        number(&system(&summary, "lunch")["faulty"]) > 0,
+        "menus are kept with their faults: {summary:#}"
+    );
+
     let shops = &system(&summary, "shops")["states"];
     assert!(number(&shops["crawl"]["done"]) > 0 && number(&shops["scrape"]["done"]) > 0, "{shops:#}");
     let tdnet = &system(&summary, "tdnet")["states"];

@@ -33,6 +33,23 @@ fn formatting_keeps_links_and_permissions() {
 }
 
 #[test]
+fn a_store_that_is_a_link_to_nowhere_is_not_taken_for_a_new_one() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    fs::write(dir.path().join("a.larder"), "system a\ntable things { key pk }\n").expect("it is writable");
+    symlink("nowhere", dir.path().join("data")).expect("it is writable");
+    for command in ["plan", "apply", "doctor"] {
+        let output = larder(dir.path(), &[command, "--store", "data", "a.larder"]);
+        let told =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            !output.status.success() && told.contains("a link to what is not there"),
+            "{command}: {told}"
+        );
+        assert!(!told.contains("new table"), "{command}: {told}");
+    }
+}
+
+#[test]
 fn stdin_is_laid_out_to_stdout() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_larder"))
         .args(["fmt", "-"])

@@ -98,7 +98,7 @@ fn metrics(server: &Larder) -> String {
 }
 
 #[test]
-fn every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
+fn a1_every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
     let place = written(NOTES);
     let (server, client) = guarded(place.path(), &[]);
     put(&client, &note(1, "a", "new")).expect("it is right");
@@ -454,4 +454,16 @@ fn a_dump_and_an_export_are_checked_as_a_store_is() {
         assert!(!fine, "{told}");
         assert_eq!(text, of_store, "{format}");
     }
+}
+
+#[test]
+fn what_is_mended_of_a_secret_is_not_shown() {
+    let place = written(&NOTES.replace("    lifecycle", "    shadow   = \"of {token}\"\n\n    lifecycle"));
+    let (server, client) = guarded(place.path(), &["--schema-mode", "report"]);
+    let note = with(note(1, "a", "new"), "token", json!({"S": "abcdef"}));
+    put(&client, &with(note, "shadow", json!({"S": "of fedcba"}))).expect("it is let in");
+    let (fine, text, told) = check_data(place.path(), &server, &["--fix", "--yes"]);
+    assert!(!fine && told.contains("shadow: a secret -> a secret"), "{text}{told}");
+    assert!(!format!("{text}{told}").contains("fedcba") && !told.contains("abcdef"), "{text}{told}");
+    assert_eq!(stored(&client)[0]["shadow"]["S"], "of abcdef");
 }

@@ -21,6 +21,8 @@ table repos {
     name:      string nonempty
     pushed_at: instant
   }
+
+  collection Pushes { Repo }
 }
 "#;
 
@@ -83,6 +85,22 @@ fn commands_go_through_the_server_that_has_the_directory() {
     assert!(ok(&run(place.path(), &GET)).contains("2025-01-15T10:00:00Z"));
     ok(&run(place.path(), &["put", "code.Repo", "name=other", "pushed_at=2025-01-16T10:00:00Z"]));
     assert!(ok(&run(place.path(), &["stats", "--exact"])).contains("2 items"));
+    for command in [
+        &["scan", "code.Repo"][..],
+        &["query", "code.Repo", "name=larder"],
+        &["dump", "code.Repo"],
+        &["collection", "get", "code.Pushes", "name=larder"],
+        &["review"],
+        &["plan"],
+        &["doctor"],
+        &["tables"],
+        &["check", "--data"],
+        &["rm", "code.Repo", "name=none", "pushed_at=2025-01-16T10:00:00Z"],
+    ] {
+        let output = run(place.path(), command);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!told.contains("in use"), "{command:?}: {told}");
+    }
     let backup = ok(&run(place.path(), &["backup", "--to", "kept"]));
     assert!(place.path().join("kept").is_dir(), "{backup}");
     // What works on the file itself says who has it.

@@ -83,7 +83,7 @@ fn send(address: SocketAddr, operation: &str, extra: &str, body: &[u8]) -> Optio
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout is set");
     let length = body.len();
     let head = format!(
-        "POST / HTTP/1.1\r\nhost: here\r\nconnection: close\r\nx-amz-target: DynamoDB_20120810.{operation}\r\n\
+        "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-amz-target: DynamoDB_20120810.{operation}\r\n\
          content-type: application/x-amz-json-1.0\r\n{extra}content-length: {length}\r\n\r\n"
     );
     // The server may have answered and closed before it has read all.
@@ -539,7 +539,7 @@ fn attack(at: usize, address: SocketAddr, all_there: &Barrier, over: &AtomicBool
     let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
     let head = |length: usize, operation: &str| {
         format!(
-            "POST / HTTP/1.1\r\nhost: here\r\nx-amz-target: DynamoDB_20120810.{operation}\r\n\
+            "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: DynamoDB_20120810.{operation}\r\n\
              content-type: application/x-amz-json-1.0\r\ncontent-length: {length}\r\n\r\n"
         )
     };
@@ -565,7 +565,7 @@ fn attack(at: usize, address: SocketAddr, all_there: &Barrier, over: &AtomicBool
         }
         // A head that does not end.
         _ => {
-            let _ = stream.write_all(b"POST / HTTP/1.1\r\nhost: here\r\n");
+            let _ = stream.write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\n");
         }
     }
     while !over.load(Ordering::Relaxed) {
@@ -637,7 +637,7 @@ fn connections_over_the_limit_are_closed_and_idle_ones_make_room() {
     // Some of the next are turned away; each makes those go that did nothing since the one before.
     let served = (0..200).any(|_| {
         let mut stream = connect();
-        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n");
+        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let mut start = [0; 12];
         let is_served = stream.read_exact(&mut start).is_ok() && &start == b"HTTP/1.1 200";
         if !is_served {

@@ -207,7 +207,7 @@ fn diagnostics_follow_the_text() {
 fn columns_after_an_astral_character_count_it_twice() {
     let (mut editor, _) = Editor::start();
     let uri = "untitled:Untitled-1";
-    let text = "system a\ntable t {\n  key  \"😀\" /  \n}\n";
+    let text = "system a\ntable things {\n  key  \"😀\" /  \n}\n";
     let found = editor.open(uri, text);
     assert_eq!(found[0]["range"]["start"], json!({"line": 2, "character": 15}), "{found:?}");
     let text =

@@ -71,8 +71,8 @@ fn a_port_has_one_owner() {
 
 #[test]
 fn other_machines_are_let_in_only_on_an_explicit_word() {
-    check_refusal(&refused(&["--memory", "--dynamodb", "0.0.0.0:0"]), &["0.0.0.0", "--allow-remote"]);
-    let server = Larder::serve(&["--memory", "--dynamodb", "0.0.0.0:0", "--allow-remote"]);
+    check_refusal(&refused(&["--memory", "--dynamodb", "0.0.0.0:0"]), &["0.0.0.0", "--allow-anonymous"]);
+    let server = Larder::serve(&["--memory", "--dynamodb", "0.0.0.0:0", "--allow-anonymous"]);
     let url = server.url.replace("0.0.0.0", "127.0.0.1");
     Client::new(&url).ok("ListTables", json!({}));
 }

@@ -58,6 +58,9 @@ impl Target {
     }
 }
 
+/// The origin of a web page that may use the endpoint.
+pub const PAGE: &str = "http://example.com";
+
 /// A server that speaks DynamoDB's protocol.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -80,7 +83,10 @@ impl Endpoint {
             "larder" => {
                 // Schemas of other tables change nothing for those of the tests.
                 let schemas = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas");
-                let arguments = ["serve", "--memory", "--dynamodb", "127.0.0.1:0", "--schema", schemas];
+                let mut arguments =
+                    vec!["serve", "--memory", "--dynamodb", "127.0.0.1:0", "--schema", schemas];
+                // AWS lets every page in.
+                arguments.extend(["--allow-origin", PAGE]);
                 Self::started(Target::Larder, process::start_announced(&larder_binary(), &arguments))
             }
             "dynamodb-local" => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::read::{GzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
-use larder_conformance::{Endpoint, HEADERS, Table, conform, keys};
+use larder_conformance::{Endpoint, HEADERS, PAGE, Table, conform, keys};
 use serde_json::{Value, json};
 
 /// An HTTP answer as bytes.
@@ -339,14 +339,14 @@ fn a_browser_may_ask_first() {
             &mut connect(db),
             "OPTIONS",
             &[
-                ("origin", "http://example.com"),
+                ("origin", PAGE),
                 ("access-control-request-method", "POST"),
                 ("access-control-request-headers", "x-amz-target,content-type"),
             ],
             b"",
         );
         assert_eq!(answer.status, 200, "{answer:?}");
-        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        assert!(matches!(answer.header("access-control-allow-origin"), Some("*" | PAGE)), "{answer:?}");
         assert!(
             answer.header("access-control-allow-methods").is_some_and(|methods| methods.contains("POST")),
             "{answer:?}"
@@ -359,9 +359,9 @@ fn a_browser_may_ask_first() {
 #[test]
 fn a_browser_may_read_the_answer() {
     conform(|db| {
-        let answer = post(db, LIST, &[("origin", "http://example.com")], b"{}");
+        let answer = post(db, LIST, &[("origin", PAGE)], b"{}");
         assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        assert!(matches!(answer.header("access-control-allow-origin"), Some("*" | PAGE)), "{answer:?}");
     });
 }
 

@@ -69,11 +69,13 @@ pub enum Event {
 }
 
 /// One entry of the log.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Of several, the greater came later.
     pub number: u64,
     pub time: UnixTime,
     pub event: Event,
+    /// The item's time had come; nobody asked.
     pub expired: bool,
     pub key: Item,
     /// The item before and after, where the log keeps it.

@@ -24,6 +24,7 @@ pub mod item_bytes;
 pub mod key_bytes;
 mod key_rules;
 mod layout;
+mod lookback;
 pub mod metrics;
 pub mod ops;
 mod pitr;
@@ -55,7 +56,9 @@ use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub use changes::Entry as PastChange;
 pub use guard::{Guard, Proposal, WriteKind};
+pub use lookback::Lookback;
 pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
 pub use tables::KEYLESS;
 pub use ttl::Reaped;

@@ -72,7 +72,7 @@ impl Operation {
     }
 
     /// Which units it consumes, unless it says otherwise.
-    pub(crate) fn units(self) -> UnitKind {
+    pub fn units(self) -> UnitKind {
         if (self as usize) < Self::PutItem as usize { UnitKind::Read } else { UnitKind::Write }
     }
 

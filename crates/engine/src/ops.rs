@@ -64,6 +64,40 @@ impl Request {
             _ => {}
         }
     }
+
+    /// The tables whose items it is about, in its order, once or more each.
+    pub fn tables(&self) -> Vec<&TableName> {
+        match self {
+            Self::GetItem(request) => vec![&request.table],
+            Self::PutItem(request) => vec![&request.table],
+            Self::UpdateItem(request) => vec![&request.table],
+            Self::DeleteItem(request) => vec![&request.table],
+            Self::Query(request) => vec![&request.table],
+            Self::Scan(request) => vec![&request.table],
+            Self::BatchGetItem(request) => request.tables.iter().map(|table| &table.table).collect(),
+            Self::BatchWriteItem(request) => request.tables.iter().map(|(table, _)| table).collect(),
+            Self::TransactGetItems(request) => request.gets.iter().map(|get| &get.table).collect(),
+            Self::TransactWriteItems(request) => request.writes.iter().map(|write| &write.table).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What its answer tells of the units it takes, where it takes any.
+    pub fn capacity(&mut self) -> Option<&mut ReturnCapacity> {
+        Some(match self {
+            Self::GetItem(request) => &mut request.capacity,
+            Self::PutItem(request) => &mut request.options.capacity,
+            Self::UpdateItem(request) => &mut request.options.capacity,
+            Self::DeleteItem(request) => &mut request.options.capacity,
+            Self::Query(request) => &mut request.capacity,
+            Self::Scan(request) => &mut request.capacity,
+            Self::BatchGetItem(request) => &mut request.capacity,
+            Self::BatchWriteItem(request) => &mut request.capacity,
+            Self::TransactGetItems(request) => &mut request.capacity,
+            Self::TransactWriteItems(request) => &mut request.capacity,
+            _ => return None,
+        })
+    }
 }
 
 /// What an operation answers; the names are the operations'.
@@ -112,6 +146,39 @@ impl Response {
         match self {
             Self::Scan(page) | Self::Query(page) => &page.skipped,
             _ => &[],
+        }
+    }
+
+    /// The units it tells of, those of indexes included.
+    pub fn units(&self) -> f64 {
+        let all: &[Consumed] = match self {
+            Self::GetItem(output) => output.consumed.as_slice(),
+            Self::PutItem(output) | Self::UpdateItem(output) | Self::DeleteItem(output) => {
+                output.consumed.as_slice()
+            }
+            Self::Query(output) | Self::Scan(output) => output.consumed.as_slice(),
+            Self::BatchGetItem(output) => &output.consumed,
+            Self::BatchWriteItem(output) => &output.consumed,
+            Self::TransactGetItems(output) => &output.consumed,
+            Self::TransactWriteItems(output) => &output.consumed,
+            _ => &[],
+        };
+        all.iter().map(Consumed::units).fold(0.0, |sum, units| sum + units)
+    }
+
+    /// Leaves out the units, for a client that did not ask for them.
+    pub fn without_units(&mut self) {
+        match self {
+            Self::GetItem(output) => output.consumed = None,
+            Self::PutItem(output) | Self::UpdateItem(output) | Self::DeleteItem(output) => {
+                output.consumed = None;
+            }
+            Self::Query(output) | Self::Scan(output) => output.consumed = None,
+            Self::BatchGetItem(output) => output.consumed.clear(),
+            Self::BatchWriteItem(output) => output.consumed.clear(),
+            Self::TransactGetItems(output) => output.consumed.clear(),
+            Self::TransactWriteItems(output) => output.consumed.clear(),
+            _ => {}
         }
     }
 }
@@ -489,6 +556,13 @@ pub struct Consumed {
     pub kind: Option<UnitKind>,
     /// Show the parts (`INDEXES`), or just the sum (`TOTAL`).
     pub parts: bool,
+}
+
+impl Consumed {
+    /// All units together, those of indexes included.
+    pub fn units(&self) -> f64 {
+        self.table_units + self.indexes.iter().map(|(_, _, units)| units).sum::<f64>()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

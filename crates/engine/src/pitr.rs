@@ -37,7 +37,7 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 impl Recovery {
     /// The first moment that can be restored, of a log that has this floor.
-    fn earliest(&self, latest: UnixTime, floor: UnixTime) -> UnixTime {
+    pub(crate) fn earliest(&self, latest: UnixTime, floor: UnixTime) -> UnixTime {
         UnixTime::from_millis(latest.millis() - i64::from(self.days) * DAY_MILLIS).max(self.since).max(floor)
     }
 }

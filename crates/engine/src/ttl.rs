@@ -12,10 +12,11 @@
 //! - Removals go through the one write path, so indexes and counters follow.
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_model::limits::TTL_PAST_SECONDS_MAX;
-use larder_model::{Item, UnixTime};
+use larder_model::{Item, TableName, UnixTime};
 use larder_storage::{Batch, Piece, Ticket};
 
 use crate::capacity::Meter;
@@ -77,6 +78,28 @@ impl Engine {
         }
         tickets.into_iter().try_for_each(Ticket::wait)?;
         damage.map_or(Ok(reaped), Err)
+    }
+
+    /// How many items of a table expire from a moment on until another, counted up to a bound. It reads what it counts, and no
+    /// item.
+    pub fn expiring(
+        &self,
+        table: &TableName,
+        from: UnixTime,
+        until: UnixTime,
+        most: usize,
+    ) -> Result<usize, Error> {
+        let table = Arc::clone(self.catalog()?.table(table)?);
+        let [from, until] = [from, until].map(|moment| layout::expiry(table.id, moment.seconds(), &[]));
+        let entries = self.store.snapshot().pieces(Bound::Included(&from), Bound::Excluded(&until), true);
+        let mut count = 0;
+        for entry in entries.take(most) {
+            match entry? {
+                Piece::Entry(..) => count += 1,
+                Piece::Lost(_) => {}
+            }
+        }
+        Ok(count)
     }
 
     fn reap_entry(

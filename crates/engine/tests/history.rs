@@ -217,3 +217,40 @@ fn the_log_of_a_store_that_was_not_counted_is_counted() {
     work(&engine, at(90 * DAY));
     assert_eq!(metric(&engine, "larder_history_bytes"), 0.0);
 }
+
+#[test]
+fn looking_back_finds_the_changes_of_one_item_among_those_of_others() {
+    let (_, engine) = stored();
+    create_named(&engine, "kept", false, true);
+    create_named(&engine, "none", false, false);
+    for n in 0..4 {
+        put_in(&engine, "kept", n, at(n));
+        let other = PutItem {
+            table: name("kept"),
+            item: key(&format!("other{n}")),
+            options: WriteOptions::default(),
+        };
+        block_on(engine.put_item(other, at(n))).unwrap();
+    }
+    put_in(&engine, "none", 1, at(1));
+    let look =
+        |key: Option<&Item>, before, most| engine.look_back(&name("kept"), key, before, most, at(9)).unwrap();
+    let number = |item: Option<&Item>| item.and_then(|item| item.get("n")?.as_number()?.to_i64());
+    let past = look(Some(&key("a")), None, 3);
+    assert_eq!((number(past.item.as_ref()), past.is_kept), (Some(3), true));
+    let olds: Vec<_> =
+        past.changes.iter().map(|change| (change.event, number(change.old.as_ref()))).collect();
+    assert_eq!(olds, [(Event::Modify, Some(2)), (Event::Modify, Some(1)), (Event::Modify, Some(0))]);
+    // Recovery keeps what items were before: what they were after follows from that.
+    let news: Vec<_> = past.changes.iter().map(|change| number(change.new.as_ref())).collect();
+    assert_eq!(news, [Some(3), Some(2), Some(1)]);
+    assert!(past.whole_since.is_some_and(|since| since <= at(0)));
+    // The rest, and after it nothing.
+    let rest = look(Some(&key("a")), past.more_before, 3);
+    let rest: Vec<_> = rest.changes.iter().map(|change| (change.event, change.time.seconds())).collect();
+    assert_eq!(rest, [(Event::Insert, at(0).seconds())]);
+    assert_eq!(look(None, None, 100).changes.len(), 8);
+    let empty = engine.look_back(&name("none"), Some(&key("a")), None, 3, at(9)).unwrap();
+    assert!(empty.changes.is_empty() && !empty.is_kept && empty.item.is_some());
+    assert!(engine.look_back(&name("absent"), None, None, 3, at(9)).is_err());
+}

@@ -49,6 +49,35 @@ pub struct Size {
     pub indexes: Vec<Size>,
 }
 
+/// How many items of a table expire in the seconds from now on, counted up to a bound and without reading any of them.
+/// `None`: only an embedded store keeps account of that.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::{NewPage, Pages};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// pages.pages().put(NewPage { url: "https://a.com/".to_owned(), text: String::new() }).await?;
+/// let table = pages.store().list_tables().await?.remove(0);
+/// let week = larder::census::expiring(pages.store(), &table, 7 * 86_400, 1000)?;
+/// assert_eq!(week, Some(1));
+/// # Ok(())
+/// # }
+/// ```
+pub fn expiring(
+    store: &Store,
+    table: &TableName,
+    seconds: i64,
+    most: usize,
+) -> Result<Option<u64>, store::Error> {
+    let Some(engine) = store.engine() else { return Ok(None) };
+    let now = store.clock().now();
+    let until = UnixTime::from_seconds(now.seconds().saturating_add(seconds));
+    let count = engine.expiring(table, now, until, most).map_err(store::Error::Engine)?;
+    Ok(Some(count as u64))
+}
+
 /// What the store itself says about a table; `None` when there is none.
 pub async fn size(store: &Store, table: &TableName) -> Result<Option<Size>, store::Error> {
     let answer = store.sdk_client().await?.describe_table().table_name(table.as_str()).send().await;

@@ -57,6 +57,7 @@ pub mod price;
 pub mod probe;
 pub mod provision;
 pub mod store;
+pub mod text;
 
 #[doc(hidden)]
 pub mod __private;

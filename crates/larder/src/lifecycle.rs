@@ -22,7 +22,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use larder_model::{Item, UnixTime};
+use larder_model::{AttributeValue, Item, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::jiff::tz::TimeZone;
 use larder_schema::schema::{LeaseAttributes, Retry, State, Transition};
@@ -558,6 +558,22 @@ impl Track {
     }
 
     /// `None` when the item is in no state.
+    /// The state an item is in.
+    fn state_in(&self, item: &Item) -> Result<&State, Error> {
+        let lifecycle = self.lifecycle();
+        lifecycle.state_of(item).ok_or_else(|| {
+            let written = item.get(&lifecycle.attribute).and_then(AttributeValue::as_str).unwrap_or_default();
+            Error::Corrupt {
+                entity: self.core.name().to_owned(),
+                key: self.core.key_text(&self.core.key_of(item)),
+                cause: format!(
+                    "`{}` holds \"{written}\", which is no state of {}",
+                    lifecycle.attribute, lifecycle.name
+                ),
+            }
+        })
+    }
+
     fn stand<R: Record>(&self, item: &Item) -> Option<Result<Standing<R>, Error>> {
         let state = self.lifecycle().state_of(item)?;
         let written = self.written(item);

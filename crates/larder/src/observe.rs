@@ -241,7 +241,9 @@ impl Observer {
         add(&self.counts.hits, 1);
         self.counts.latency.record(latency);
         meters.read_seconds.record(latency);
+        let mut saved = 0.0;
         if let (Some(cost), true) = (self.call_microdollars, is_saved) {
+            saved = 1.0;
             add(&self.counts.calls_saved, 1);
             meters.calls_saved.increment(1);
             meters.saved_microdollars.increment(cost);
@@ -252,7 +254,8 @@ impl Observer {
         } else {
             debug!(system, entity, cache_key = key, latency_ms, %origin, "Cache hit");
         }
-        self.embed(key, &[(MetricKind::Hit, 1.0), (MetricKind::Latency, latency_ms)], now);
+        let values = [(MetricKind::Hit, 1.0), (MetricKind::Saved, saved), (MetricKind::Latency, latency_ms)];
+        self.embed(key, &values, now);
     }
 
     /// A read that was not.

@@ -167,30 +167,32 @@ fn long(core: &Core, item: &Item) -> Vec<String> {
     movable.filter(|(bytes, _)| *bytes as u64 > over).map(|(_, name)| name).collect()
 }
 
+/// Whether an attribute is in the head whatever is moved: something is found, conditioned or ordered by it.
+pub(crate) fn stays(core: &Core, name: &str) -> bool {
+    let (table, entity) = (core.table(), core.entity());
+    let keys = std::iter::once(&table.partition).chain(table.sort.as_ref());
+    let index_keys = table.indexes.iter().flat_map(|index| index.partition.iter().chain(&index.sort));
+    let projected = table.indexes.iter().any(|index| match &index.projection {
+        Projection::All | Projection::Keys => false,
+        Projection::Include(names) => names.iter().any(|known| known == name),
+    });
+    let lifecycles = entity.lifecycles.iter().any(|lifecycle| {
+        let leased = lifecycle.lease.iter().flat_map(larder_schema::schema::LeaseAttributes::names);
+        lifecycle.attribute == name || leased.into_iter().any(|known| known == name)
+    });
+    keys.chain(index_keys).any(|key| key.attribute == name)
+        || table.ttl.as_ref().is_some_and(|ttl| ttl.attribute == name)
+        || entity.fields.iter().any(|field| field.on_create && field.attribute == name)
+        || projected
+        || lifecycles
+        || (name.starts_with(MARK) && name != PACKED)
+}
+
 /// The attributes that nothing but a reader of the whole item needs, and their sizes, largest first.
 fn movable(core: &Core, item: &Item) -> Vec<(usize, String)> {
-    let (table, entity) = (core.table(), core.entity());
-    let fixed = |name: &str| {
-        let keys = std::iter::once(&table.partition).chain(table.sort.as_ref());
-        let index_keys = table.indexes.iter().flat_map(|index| index.partition.iter().chain(&index.sort));
-        let projected = table.indexes.iter().any(|index| match &index.projection {
-            Projection::All | Projection::Keys => false,
-            Projection::Include(names) => names.iter().any(|known| known == name),
-        });
-        let lifecycles = entity.lifecycles.iter().any(|lifecycle| {
-            let leased = lifecycle.lease.iter().flat_map(larder_schema::schema::LeaseAttributes::names);
-            lifecycle.attribute == name || leased.into_iter().any(|known| known == name)
-        });
-        keys.chain(index_keys).any(|key| key.attribute == name)
-            || table.ttl.as_ref().is_some_and(|ttl| ttl.attribute == name)
-            || entity.fields.iter().any(|field| field.on_create && field.attribute == name)
-            || projected
-            || lifecycles
-            || (name.starts_with(MARK) && name != PACKED)
-    };
     let mut found: Vec<(usize, String)> = item
         .iter()
-        .filter(|(name, _)| !fixed(name))
+        .filter(|(name, _)| !stays(core, name))
         .map(|(name, value)| (name.len() + value.size(), name.clone()))
         .collect();
     found.sort_by(|a, b| b.cmp(a));

@@ -25,7 +25,7 @@ use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{self, Consistency, Index};
 use larder_schema::{Access, BuildError, Fields, SortKey, Value};
 
-use crate::entity::Core;
+use crate::entity::{Core, and};
 use crate::shelf::{self, FieldType, Record, Shelf, View};
 use crate::{Error, Unread, batch, oversize};
 
@@ -88,6 +88,8 @@ pub struct Page<V> {
     pub cursor: Option<String>,
     /// What was left out because it cannot be read.
     pub unread: Unread,
+    /// The read units it took, as the store counted them.
+    pub units: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -103,8 +105,18 @@ pub(crate) struct Asked {
     even_expired: bool,
     consistent: bool,
     strict: bool,
+    /// What else must hold of an item, beside its keys.
+    filter: Option<Condition>,
     /// The first and the last moment that are meant, where the sort key is one.
     moments: (Option<Timestamp>, Option<Timestamp>),
+    once: bool,
+}
+
+/// What is told of a reading, beside the records.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) unread: Unread,
+    pub(crate) units: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -526,6 +538,46 @@ impl<V: View, S: FieldType> Query<V, S> {
         })
     }
 
+    /// Only items of which this holds; the store reads the others too, and counts them. Of several, all must hold.
+    /// A filter on what the index does not hold, or on what may be packed or split off, would answer wrongly: it is
+    /// refused with [`Error::NotAllowed`].
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # for (isbn, copies) in [("1", 1), ("2", 5)] {
+    /// #     library.books().create(NewBook { author: Some("Austen".to_owned()), year: Some(1811), copies: Some(copies), ..NewBook::new(isbn) }).await?;
+    /// # }
+    /// use larder::store::{Comparator, Condition, Operand};
+    /// use larder_model::Path;
+    ///
+    /// let copies = Operand::Path(Path::attribute("copies"));
+    /// let several = Condition::Compare { left: copies, comparator: Comparator::Greater, right: Operand::value(1) };
+    /// let page = library.books().by_author("Austen").filter(several).page().await?;
+    /// assert_eq!((page.items.len(), page.items[0].isbn.as_str(), page.units), (1, "2", 0.5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn filter(self, condition: Condition) -> Self {
+        self.with(|core, asked| {
+            filterable(core, asked.index(core), &condition)?;
+            let before = asked.filter.take();
+            asked.filter = before.into_iter().chain([condition]).reduce(and);
+            Ok(())
+        })
+    }
+
+    /// A page is what one request of the store gives, at most a megabyte, as [`Scan::once`](crate::Scan::once) has it.
+    pub fn once(self) -> Self {
+        self.with(|_, asked| {
+            asked.once = true;
+            Ok(())
+        })
+    }
+
     /// A record that cannot be read is an error, instead of being left out and told in [`Page::unread`], the log and
     /// the metrics.
     pub fn strict(self) -> Self {
@@ -538,18 +590,23 @@ impl<V: View, S: FieldType> Query<V, S> {
     /// The first records, up to the limit; without one, what the store gives at once.
     pub async fn page(self) -> Result<Page<V>, Error> {
         let (core, asked) = (self.core, self.asked?.ready()?);
-        let mut unread = Unread::default();
-        let (items, next) = asked.next(&core, asked.start.clone(), asked.limit, &mut unread).await?;
-        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)), unread })
+        let mut told = Told::default();
+        let (items, next) = asked.next(&core, asked.start.clone(), asked.limit, &mut told).await?;
+        Ok(Page {
+            items,
+            cursor: next.map(|key| cursor::write(&key)),
+            unread: told.unread,
+            units: told.units,
+        })
     }
 
     /// All records, up to the limit.
     pub async fn all(self) -> Result<Vec<V>, Error> {
         let (core, asked) = (self.core, self.asked?.ready()?);
-        let (mut all, mut start, mut unread) = (Vec::new(), asked.start.clone(), Unread::default());
+        let (mut all, mut start, mut told) = (Vec::new(), asked.start.clone(), Told::default());
         loop {
             let left = asked.limit.map(|limit| limit - all.len());
-            let (items, next) = asked.next(&core, start, left, &mut unread).await?;
+            let (items, next) = asked.next(&core, start, left, &mut told).await?;
             all.extend(items);
             start = next;
             if start.is_none() || asked.limit.is_some_and(|limit| all.len() >= limit) {
@@ -588,7 +645,7 @@ impl<V: View, S: FieldType> Query<V, S> {
                 asked,
                 ready: VecDeque::new(),
                 over: false,
-                unread: Unread::default(),
+                told: Told::default(),
             }),
             Err(error) => Err(error),
         };
@@ -647,12 +704,12 @@ struct Reading<V> {
     left: Option<usize>,
     ready: VecDeque<V>,
     over: bool,
-    unread: Unread,
+    told: Told,
 }
 
 impl<V: View> Reading<V> {
     async fn more(&mut self, core: &Arc<Core>) -> Result<(), Error> {
-        let (items, next) = self.asked.next(core, self.start.take(), self.left, &mut self.unread).await?;
+        let (items, next) = self.asked.next(core, self.start.take(), self.left, &mut self.told).await?;
         self.left = self.left.map(|left| left.saturating_sub(items.len()));
         self.over = next.is_none() || self.left == Some(0);
         self.start = next;
@@ -679,7 +736,9 @@ impl Asked {
             start: None,
             even_expired: false,
             strict: false,
+            filter: None,
             moments: (None, None),
+            once: false,
         }
     }
 
@@ -732,28 +791,29 @@ impl Asked {
         core: &Arc<Core>,
         mut start: Option<Item>,
         most: Option<usize>,
-        unread: &mut Unread,
+        told: &mut Told,
     ) -> Result<(Vec<V>, Option<Item>), Error> {
         if most == Some(0) {
             return Ok((Vec::new(), start));
         }
         let now = core.unix_now();
         let mut found = Vec::new();
-        let mut ask = most;
+        let mut ask = most.filter(|_| !(self.once && self.filter.is_some()));
         loop {
             let page = core.store.query(self.request(core, start, ask, false)).await?;
             start = page.last_key;
+            told.units += page.units;
             let mut living = self.living(core, page.items).await?.into_iter().peekable();
             while let Some(item) = living.next() {
                 let is_last = most.is_some_and(|most| found.len() + 1 >= most);
                 let position = (is_last && living.peek().is_some()).then(|| self.position(core, &item));
                 let Some(item) = oversize::join(core, item).await? else { continue };
-                found.extend(unread.take(core, self.read(core, &item, now), self.strict)?);
+                found.extend(told.unread.take(core, self.read(core, &item, now), self.strict)?);
                 if most.is_some_and(|most| found.len() >= most) {
                     return Ok((found, position.or(start)));
                 }
             }
-            if start.is_none() || (most.is_none() && !found.is_empty()) {
+            if start.is_none() || self.once || (most.is_none() && !found.is_empty()) {
                 return Ok((found, start));
             }
             // What is left out is often followed by more of its kind.
@@ -816,7 +876,7 @@ impl Asked {
             table: core.table_name.clone(),
             index,
             key_condition: self.key_condition(),
-            filter: None,
+            filter: self.filter.clone(),
             legacy_filter: false,
             projection,
             select: None,
@@ -825,7 +885,7 @@ impl Asked {
             start,
             consistent: self.consistent,
             skip_damaged: false,
-            capacity: ReturnCapacity::None,
+            capacity: ReturnCapacity::Total,
         }
     }
 
@@ -869,11 +929,7 @@ impl Asked {
     /// Whether what is read says when it ends.
     fn shows_end(&self, core: &Core) -> bool {
         let mut ends = core.ends_in();
-        match self.index(core).map(|index| &index.projection) {
-            None | Some(schema::Projection::All) => true,
-            Some(schema::Projection::Keys) => ends.next().is_none(),
-            Some(schema::Projection::Include(names)) => ends.all(|end| names.iter().any(|name| name == end)),
-        }
+        self.index(core).is_none_or(|index| ends.all(|end| index.holds(core.table(), end)))
     }
 
     /// Leaves out what is of another entity, outside the range, or has expired.
@@ -901,6 +957,27 @@ impl Asked {
         }
         Ok(living)
     }
+}
+
+/// Whether a store can tell of every item if a condition holds: what an index lacks, or was moved out of the item, would
+/// look absent.
+pub(crate) fn filterable(core: &Core, index: Option<&Index>, condition: &Condition) -> Result<(), Error> {
+    for path in condition.paths() {
+        let attribute = &*path.root;
+        let cause = match index {
+            Some(index) if !index.holds(core.table(), attribute) => {
+                format!("the index `{}` does not hold it", index.alias)
+            }
+            _ if oversize::may_pack(core) && !oversize::stays(core, attribute) => {
+                "it may be packed or split off".to_owned()
+            }
+            _ => continue,
+        };
+        return Err(Error::NotAllowed(format!(
+            "a filter on `{attribute}` would answer wrongly, as {cause}: ask another way, or compare what was read"
+        )));
+    }
+    Ok(())
 }
 
 impl Core {

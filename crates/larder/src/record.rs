@@ -19,7 +19,7 @@ use larder_engine::ops::{
     BatchGetEcho, BatchGetItem, BatchGetTable, DeleteItem, GetItem, PutItem, ReturnCapacity, ReturnValues,
     WriteOptions,
 };
-use larder_expr::{Comparator, Condition, Operand};
+use larder_expr::Condition;
 use larder_model::{AttributeValue, Item, Path};
 use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange, OnError};
 use larder_schema::{Fields, Type, VERSION, Value};
@@ -27,6 +27,8 @@ use larder_schema::{Fields, Type, VERSION, Value};
 use crate::entity::{Core, and};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::{Error, batch, lifecycle, oversize, store};
+
+pub(crate) use crate::store::unchanged;
 
 pub use update::Update;
 pub(crate) use update::{Changes, Planned, Refused};
@@ -143,6 +145,36 @@ impl<R: Record> Shelf<R> {
                 shelf::read(&self.core, &item, now).map_or_else(Deleted::Unreadable, Deleted::Record)
             }
         })
+    }
+
+    /// Removes an item that was read before, parts and all, if it is still the same, even one that has expired. It is given
+    /// as the store has it; of a very wide one [`as_read`](store::as_read) looks at a part.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use larder::store::ops::{GetItem, ReturnCapacity};
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// # let (table, key) = (larder_model::TableName::new("library")?, library.books().stored_key("1")?);
+    /// # let request = GetItem { table, key, projection: None, consistent: true, capacity: ReturnCapacity::None };
+    /// let read = library.store().get_item(request).await?.expect("it is there");
+    /// library.books().update("1").title("Emma").await?;
+    /// let late = library.books().delete_read(&read).await;
+    /// assert!(matches!(late, Err(larder::Error::Conflict { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn delete_read(&self, read: &Item) -> Result<(), Error> {
+        let key = self.core.key_of(read);
+        match self.core.delete(&key, Some(store::as_read(read))).await {
+            Err(Error::Store(store::Error::Condition { .. })) => {
+                Err(self.core.conflict(&key, "it is no longer what was read"))
+            }
+            deleted => deleted.map(drop),
+        }
     }
 
     /// The number that `create` would take, unless somebody else takes it first.
@@ -690,19 +722,6 @@ pub(crate) async fn stand_back(lost: u32) {
     if lost > 1 {
         let millis = fastrand::u64(0..=1 << lost.min(6));
         tokio::time::sleep(Duration::from_millis(millis)).await;
-    }
-}
-
-/// The condition that an attribute is as it is in an item.
-pub(crate) fn unchanged(attribute: &str, item: &Item) -> Condition {
-    let path = Path::attribute(attribute);
-    match item.get(attribute) {
-        Some(value) => Condition::Compare {
-            left: Operand::Path(path),
-            comparator: Comparator::Equal,
-            right: Operand::value(value.clone()),
-        },
-        None => Condition::NotExists(path),
     }
 }
 

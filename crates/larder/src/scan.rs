@@ -26,9 +26,9 @@ use larder_schema::{CHUNK, Fields};
 use crate::entity::{Core, and};
 use crate::invalidate::begins_as;
 use crate::price::{self, Units};
-use crate::query::{Page, READ_AT_ONCE_MAX, cursor};
+use crate::query::{Page, READ_AT_ONCE_MAX, Told, cursor, filterable};
 use crate::shelf::{self, Record, Shelf};
-use crate::{Error, Unread, oversize};
+use crate::{Error, oversize};
 
 /// DynamoDB's limit.
 const SEGMENTS_MAX: u32 = 1_000_000;
@@ -62,6 +62,8 @@ impl<R: Record> Shelf<R> {
             at_any_price: false,
             segments: 1,
             strict: false,
+            filter: None,
+            once: false,
         };
         Scan { core, asked: Ok(asked), record: PhantomData }
     }
@@ -106,6 +108,8 @@ struct Asked {
     at_any_price: bool,
     segments: u32,
     strict: bool,
+    filter: Option<Condition>,
+    once: bool,
 }
 
 /// What a scan would read, and what that costs.
@@ -203,6 +207,62 @@ impl<R: Record> Scan<R> {
         self.with(|asked| asked.strict = true)
     }
 
+    /// Only items of which this holds, as [`Query::filter`](crate::Query::filter) has it.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::{NewPage, Pages};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # for (url, text) in [("https://a.com/1", "milk"), ("https://a.com/2", "tea")] {
+    /// #     pages.pages().put(NewPage { url: url.to_owned(), text: text.to_owned() }).await?;
+    /// # }
+    /// use larder::store::{Condition, Operand};
+    /// use larder_model::Path;
+    ///
+    /// let milk = Condition::Contains { value: Operand::Path(Path::attribute("text")), part: Operand::value("milk") };
+    /// assert_eq!(pages.pages().scan().at_any_price().filter(milk).all().await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn filter(mut self, condition: Condition) -> Self {
+        if let Err(error) = filterable(&self.core, None, &condition) {
+            self.asked = self.asked.and(Err(error));
+        }
+        self.with(|asked| {
+            let before = asked.filter.take();
+            asked.filter = before.into_iter().chain([condition]).reduce(and);
+        })
+    }
+
+    /// What the store is told to leave out: other entities, parts of records, and what the filters say. Entities whose keys
+    /// begin alike are told apart here, after they were read.
+    pub fn condition(&self) -> Result<Option<Condition>, Error> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        Ok(asked.condition(&self.core))
+    }
+
+    /// A page is what one request of the store gives, at most a megabyte of the table: perhaps nothing at all, though there is
+    /// more. For those who look at it page by page.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::{NewPage, Pages};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// # let text = "a".repeat(300_000);
+    /// # for at in 0..8 { pages.pages().put(NewPage { url: format!("https://a.com/{at}"), text: text.clone() }).await?; }
+    /// let page = pages.pages().scan().at_any_price().limit(8).once().page().await?;
+    /// assert!(page.items.len() < 8 && page.cursor.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once(self) -> Self {
+        self.with(|asked| asked.once = true)
+    }
+
     /// After the last record of an earlier page.
     pub fn start_at(mut self, cursor: impl AsRef<str>) -> Self {
         if let Ok(asked) = &mut self.asked {
@@ -250,9 +310,14 @@ impl<R: Record> Scan<R> {
     pub async fn page(self) -> Result<Page<R>, Error> {
         let (core, asked) = (self.core, self.asked?);
         permit(&core, &asked, false)?;
-        let mut unread = Unread::default();
-        let (items, next) = asked.next(&core, None, asked.start.clone(), asked.limit, &mut unread).await?;
-        Ok(Page { items, cursor: next.map(|key| cursor::write(&key)), unread })
+        let mut told = Told::default();
+        let (items, next) = asked.next(&core, None, asked.start.clone(), asked.limit, &mut told).await?;
+        Ok(Page {
+            items,
+            cursor: next.map(|key| cursor::write(&key)),
+            unread: told.unread,
+            units: told.units,
+        })
     }
 
     /// All records, up to the limit.
@@ -324,7 +389,7 @@ struct Reading<R> {
     left: Option<usize>,
     ready: VecDeque<R>,
     over: bool,
-    unread: Unread,
+    told: Told,
 }
 
 impl<R: Record> Reading<R> {
@@ -335,14 +400,14 @@ impl<R: Record> Reading<R> {
             left: asked.limit,
             over: asked.limit == Some(0),
             ready: VecDeque::new(),
-            unread: Unread::default(),
+            told: Told::default(),
             asked,
         }
     }
 
     async fn more(&mut self, core: &Arc<Core>) -> Result<(), Error> {
         let (start, left) = (self.start.take(), self.left);
-        let (items, next) = self.asked.next(core, self.segment, start, left, &mut self.unread).await?;
+        let (items, next) = self.asked.next(core, self.segment, start, left, &mut self.told).await?;
         self.left = self.left.map(|left| left.saturating_sub(items.len()));
         self.over = next.is_none() || self.left == Some(0);
         self.start = next;
@@ -352,6 +417,10 @@ impl<R: Record> Reading<R> {
 }
 
 impl Asked {
+    fn condition(&self, core: &Core) -> Option<Condition> {
+        filter(core).into_iter().chain(self.filter.clone()).reduce(and)
+    }
+
     /// The next records, at most so many and at least one unless none are left, and where to go on.
     async fn next<R: Record>(
         &self,
@@ -359,29 +428,32 @@ impl Asked {
         segment: Option<Segment>,
         mut start: Option<Item>,
         most: Option<usize>,
-        unread: &mut Unread,
+        told: &mut Told,
     ) -> Result<(Vec<R>, Option<Item>), Error> {
         if most == Some(0) {
             return Ok((Vec::new(), start));
         }
         let now = core.unix_now();
         let mut found = Vec::new();
-        let mut ask = most;
+        let condition = self.condition(core);
+        let mut ask = most.filter(|_| !(self.once && condition.is_some()));
         loop {
-            let request = request(core, start, filter(core), self.consistent);
-            let page = core.store.scan(ops::Scan { limit: ask, segment, ..request }).await?;
+            let request = request(core, start, condition.clone(), self.consistent);
+            let capacity = ReturnCapacity::Total;
+            let page = core.store.scan(ops::Scan { limit: ask, segment, capacity, ..request }).await?;
             start = page.last_key;
+            told.units += page.units;
             let mut living = self.living(core, page.items).into_iter().peekable();
             while let Some(item) = living.next() {
                 let position = core.key_of(&item);
                 let Some(item) = oversize::join(core, item).await? else { continue };
-                found.extend(unread.take(core, shelf::read(core, &item, now), self.strict)?);
+                found.extend(told.unread.take(core, shelf::read(core, &item, now), self.strict)?);
                 if most.is_some_and(|most| found.len() >= most) {
                     let next = if living.peek().is_some() { Some(position) } else { start };
                     return Ok((found, next));
                 }
             }
-            if start.is_none() || (most.is_none() && !found.is_empty()) {
+            if start.is_none() || self.once || (most.is_none() && !found.is_empty()) {
                 return Ok((found, start));
             }
             // What is left out is often followed by more of its kind.

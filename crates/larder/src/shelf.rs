@@ -15,8 +15,8 @@ use larder_schema::jiff::{SignedDuration, Timestamp};
 use larder_schema::schema::Lifecycle;
 use larder_schema::{Fields, Value};
 
-use crate::Error;
 use crate::entity::Core;
+use crate::{Error, oversize};
 
 /// The records of one entity in one store. Clones are the same shelf.
 ///
@@ -62,6 +62,28 @@ impl<R: Record> Shelf<R> {
     /// The key of a record as it is stored.
     pub fn stored_key(&self, key: impl Into<R::Key>) -> Result<Item, Error> {
         self.core.key(&key.into().into_fields())
+    }
+
+    /// An item as a program would have it, of the one that the store has: what was packed or split is put back. `None` if its
+    /// parts are not there any more.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Book, Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::TryStreamExt as _;
+    ///
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// library.books().create(NewBook::new("1")).await?;
+    /// let items: Vec<larder::Stored> = library.dump("library").try_collect().await?;
+    /// let whole = library.shelf::<Book>().joined(&items[0].item).await?;
+    /// assert_eq!(whole.as_ref(), Some(&items[0].item)); // it was in one part
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn joined(&self, stored: &Item) -> Result<Option<Item>, Error> {
+        Ok(oversize::join(&self.core, stored.clone()).await?.map(oversize::without_marks))
     }
 
     /// Reads an item that came another way, such as by a stream. Nothing is joined, and what has expired is read too.

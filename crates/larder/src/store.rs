@@ -37,7 +37,8 @@ pub(crate) use bounded::Patience;
 pub use bounded::at_most;
 pub use faults::{Fault, Faults};
 pub use items::Page;
-pub use larder_engine::ops;
+pub use larder_engine::{Lookback, PastChange, ops};
+pub use larder_expr::{Comparator, Condition, Operand};
 use layered::Layered;
 #[doc(hidden)]
 pub use observed::Probes;
@@ -51,7 +52,46 @@ pub use skipping::Skipped;
 /// ```
 pub const STORE_VARIABLE: &str = "LARDER_STORE";
 
+/// The attributes that [`as_read`] looks at; DynamoDB takes conditions of up to 4 KB.
+pub const READ_ATTRIBUTES_MAX: usize = 100;
+
 const DEFAULT_DIRECTORY: &str = "larder-data";
+
+/// The condition that an attribute is as it is in an item that was read, or not there either.
+///
+/// ```
+/// let read = [("copies", larder_model::AttributeValue::from(1))].into_iter().collect();
+/// let same = larder::store::unchanged("copies", &read);
+/// assert_eq!(same.holds(Some(&read)), Ok(true));
+/// ```
+pub fn unchanged(attribute: &str, read: &Item) -> Condition {
+    let path = larder_model::Path::attribute(attribute);
+    match read.get(attribute) {
+        Some(value) => Condition::Compare {
+            left: Operand::Path(path),
+            comparator: Comparator::Equal,
+            right: Operand::value(value.clone()),
+        },
+        None => Condition::NotExists(path),
+    }
+}
+
+/// The condition that an item is what it was when it was read, as the store has it: of its attributes, the first
+/// [`READ_ATTRIBUTES_MAX`], the version and the parts before all others. No condition sees what was added to it.
+///
+/// ```
+/// let mut item: larder_model::Item = [("copies", larder_model::AttributeValue::from(1))].into_iter().collect();
+/// let same = larder::store::as_read(&item);
+/// item.insert("copies", 2);
+/// assert_eq!(same.holds(Some(&item)), Ok(false));
+/// ```
+pub fn as_read(item: &Item) -> Condition {
+    let first = [larder_schema::VERSION, larder_schema::PARTS];
+    let others = item.names().filter(|name| !first.contains(name) && *name != larder_schema::PACKED);
+    let names = first.into_iter().chain(others).take(READ_ATTRIBUTES_MAX);
+    let same = names.map(|name| unchanged(name, item)).reduce(crate::entity::and);
+    same.expect("the version is one")
+}
 
 /// A place where data is kept. Clones are the same place.
 ///
@@ -179,6 +219,25 @@ impl Store {
     pub async fn memory() -> Self {
         let store = Self::open(&Address::Memory).await.expect("memory has no file that could be missing");
         store.observed()
+    }
+
+    /// A store on an engine that this process has open already, such as a server's. Whoever opened it goes on working for
+    /// it, and closes it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::Store;
+    ///
+    /// let store = Store::memory().await;
+    /// let engine = store.backend().engine().expect("it is embedded").clone();
+    /// let same = Store::sharing(engine, store.clock().clone(), "the same".to_owned());
+    /// assert_eq!((same.list_tables().await?.len(), same.place()), (0, "the same".to_owned()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sharing(engine: larder_engine::Engine, clock: Clock, place: String) -> Self {
+        Self::on(Arc::new(embedded::Embedded::sharing(engine, clock, place)))
     }
 
     /// A store on a client that the program has already, in the region of the client.
@@ -350,7 +409,8 @@ async fn connect(address: &Address, clock: Clock) -> Result<Arc<dyn Backend>, Er
 fn is_empty(directory: &Path) -> bool {
     match directory.read_dir() {
         Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        // A link to nowhere is not: no store can be made under its name.
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound && !directory.is_symlink(),
     }
 }
 

@@ -102,7 +102,22 @@ impl System {
     }
 
     /// A system on whatever is in the store.
-    pub(crate) fn on(schema: Schema, store: Store, environment: Environment) -> Result<Self, Error> {
+    /// A schema on a store whose tables are left as they are, and may be missing: to look at what is there.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::Library;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let schema = Library::open(larder::Store::memory().await).await?.schema().clone();
+    /// use larder::{Environment, Store, System};
+    ///
+    /// let library = System::on(schema, Store::memory().await, Environment::new())?;
+    /// assert!(library.store().list_tables().await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on(schema: Schema, store: Store, environment: Environment) -> Result<Self, Error> {
         let setups = schema.tables(&environment).map_err(Error::Environment)?;
         let schema = Arc::new(schema);
         let shared = Shared::default();

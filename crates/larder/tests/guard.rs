@@ -139,7 +139,7 @@ fn changed(random: &mut fastrand::Rng, item: &Item, keeps: &dyn Fn(&str) -> bool
 }
 
 #[test]
-fn a_guard_refuses_what_the_layer_would_not_have_written_and_nothing_else() {
+fn a1_a_guard_refuses_what_the_layer_would_not_have_written_and_nothing_else() {
     let seed = std::env::var("LARDER_GUARD_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("LARDER_GUARD_SEED={seed}");

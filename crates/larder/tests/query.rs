@@ -480,3 +480,52 @@ fn t14_an_instant_is_not_cut_silently() {
         );
     });
 }
+
+#[test]
+fn a_filter_on_what_cannot_be_seen_is_refused_instead_of_answered_wrongly() {
+    stores::run(async {
+        let text = r#"
+system kept
+
+table notes {
+  key   pk
+  index by_owner_i as by_owner  owner  project keys
+
+  entity Note {
+    key "N#{id}"
+    id:    string
+    owner: string? nonempty
+    title: string?
+  }
+}
+
+table packed {
+  key pk / sk
+
+  entity Long {
+    key "L#{id}" / "M"
+    compress over 1KB
+    id:   string
+    text: string?
+  }
+}
+"#;
+        let system = systems::open_text(text, &Store::memory().await).await;
+        let there = |name: &str| larder::store::Condition::Exists(larder_model::Path::attribute(name));
+        let (notes, long) = (shelf(&system, "Note"), shelf(&system, "Long"));
+        for (refused, parts) in [
+            (
+                notes.index("by_owner", ["ann"]).filter(there("title")).page().await.err(),
+                ["`title`", "by_owner"],
+            ),
+            (long.within(["1"]).filter(there("text")).page().await.err(), ["`text`", "packed"]),
+            (long.scan().at_any_price().filter(there("text")).page().await.err(), ["`text`", "packed"]),
+        ] {
+            let told = refused.map(|error| error.to_string()).unwrap_or_default();
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        }
+        notes.index("by_owner", ["ann"]).filter(there("pk")).page().await.unwrap();
+        notes.scan().at_any_price().filter(there("title")).page().await.unwrap();
+        long.scan().at_any_price().filter(there("sk")).page().await.unwrap();
+    });
+}

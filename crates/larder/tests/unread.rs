@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use larder::store::ops::{GetItem, PutItem, ReturnCapacity, WriteOptions};
 use larder::{Deleted, Entry, Error, Fields, Store, Value};
 use larder_model::{AttributeValue, Item, TableName};
-use shops::{NewShop, Shops};
+use shops::{CrawlState, NewShop, Shops};
 
 larder::schema!("schemas/shops.larder");
 
@@ -81,6 +81,29 @@ async fn s16_due_leaves_out_what_cannot_be_read(store: Store) {
     assert_eq!(first.why, "`shop_name` does not hold a string");
     let error = shops.crawl().due("DE").strict().await.unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}
+
+async fn s16_a_state_that_is_none_is_told_and_not_passed_over_in_silence(store: Store) {
+    let shops = open_shops(store).await;
+    // As JavaScript's `toISOString()` writes a moment; the schema writes whole seconds.
+    let mut odd = stored(&shops, "c.de").await.unwrap();
+    odd.insert("gsi2_sk", "DONE#2020-01-12T12:00:00.000Z");
+    write(&shops, odd).await;
+    let (due, unread) = shops.crawl().due("DE").with_unread().await.unwrap();
+    assert_eq!((due.len(), unread.count), (1, 2));
+    let (in_done, unread) = shops.crawl().in_state(CrawlState::Done).group("DE").with_unread().await.unwrap();
+    assert_eq!((in_done.len(), unread.count), (0, 1));
+    let first = unread.first.unwrap();
+    assert_eq!(first.key, "SHOP#c.de / META#");
+    assert_eq!(first.why, "`gsi2_sk` holds \"DONE#2020-01-12T12:00:00.000Z\", which is no state of crawl");
+    let mut claims = shops.crawl().claim("DE").await.unwrap();
+    let mut worked = 0;
+    while let Some(lease) = claims.next().await.unwrap() {
+        assert_eq!(lease.domain, "a.de");
+        lease.finish().await.unwrap();
+        worked += 1;
+    }
+    assert_eq!((worked, claims.unread().count), (1, 2));
 }
 
 async fn s16_a_worker_passes_over_what_it_cannot_read(store: Store) {
@@ -195,6 +218,7 @@ async fn a_delete_says_what_it_did(store: Store) {
 on_each_store! {
     s16_due_leaves_out_what_cannot_be_read,
     s16_a_worker_passes_over_what_it_cannot_read,
+    s16_a_state_that_is_none_is_told_and_not_passed_over_in_silence,
     s16_one_bad_page_hides_no_other,
     everyone_agrees_on_what_can_be_read,
     a_delete_says_what_it_did,

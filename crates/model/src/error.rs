@@ -36,8 +36,9 @@ pub enum ApiError {
     ExpiredIterator,
     #[error("The records asked for are older than 24 hours and have been removed from the stream.")]
     TrimmedDataAccess,
-    #[error("{0}")]
-    AccessDenied(String),
+    /// Whoever asks is not known, or may not do this.
+    #[error("{message}")]
+    NotLetIn { code: &'static str, message: String },
     /// What backups and restores say of a table that is not there.
     #[error("Table not found: {0}")]
     TableNotFound(TableName),
@@ -121,7 +122,7 @@ impl ApiError {
             Self::LimitExceeded(_) => "LimitExceededException",
             Self::ExpiredIterator => "ExpiredIteratorException",
             Self::TrimmedDataAccess => "TrimmedDataAccessException",
-            Self::AccessDenied(_) => "AccessDeniedException",
+            Self::NotLetIn { code, .. } => code,
             Self::TableNotFound(_) => "TableNotFoundException",
             Self::TableAlreadyExists(_) => "TableAlreadyExistsException",
             Self::TableInUse(_) => "TableInUseException",
@@ -139,7 +140,7 @@ impl ApiError {
     pub fn namespace(&self) -> &'static str {
         match self {
             Self::Validation(_) => "com.amazon.coral.validate",
-            Self::Serialization(_) | Self::UnknownOperation(_) | Self::Throttled => {
+            Self::Serialization(_) | Self::UnknownOperation(_) | Self::Throttled | Self::NotLetIn { .. } => {
                 "com.amazon.coral.service"
             }
             _ => "com.amazonaws.dynamodb.v20120810",

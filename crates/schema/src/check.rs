@@ -209,6 +209,15 @@ impl Checker {
         self.entity_of(item).map(|(rules, _)| self.entity(rules).name.as_str())
     }
 
+    /// Whether what an item has under this name is a secret, or made from one.
+    pub fn is_secret(&self, item: &Item, attribute: &str) -> bool {
+        let Some((rules, _)) = self.entity_of(item) else { return false };
+        let entity = self.entity(rules);
+        let mut stored =
+            entity.fields.iter().filter(|field| field.is_stored() && field.attribute == attribute);
+        stored.any(|field| self.schema.tells_secret(entity, field))
+    }
+
     /// Where in the schema's files the rule stands that was broken, as `file:line`.
     pub fn place(&self, violation: &Violation) -> Option<&str> {
         let mut names = violation.path.split('.').map(|name| name.split('[').next().unwrap_or(name));

@@ -217,11 +217,18 @@ fn host(url: &str) -> Option<String> {
 
 /// The label before the public suffix: `example` of `www.example.co.uk`. An address has no suffix, and so no core.
 fn psl_core(domain: &str) -> Option<String> {
-    let lower = domain.trim_end_matches('.').to_lowercase();
-    if lower.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() {
+    let lower = domain.to_lowercase();
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let host = match lower.rsplit_once(':') {
+        // An IPv6 address has colons of its own.
+        Some((host, port)) if is_port(port) && (host.ends_with(']') || !host.contains(':')) => host,
+        _ => &lower,
+    };
+    let host = host.trim_end_matches('.');
+    if host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() {
         return None;
     }
-    let found = List.domain(lower.as_bytes())?;
+    let found = List.domain(host.as_bytes())?;
     let name = std::str::from_utf8(found.as_bytes()).ok()?;
     let suffix = std::str::from_utf8(found.suffix().as_bytes()).ok()?;
     let core = name.strip_suffix(suffix)?.strip_suffix('.')?;

@@ -11,6 +11,7 @@ pub(crate) fn lacks(schema: &Schema, grant: &Grant) -> Vec<(Action, Vec<&'static
     let named = |table: &&Table| grant.tables.is_empty() || grant.tables.contains(&table.name);
     let tables: Vec<&Table> = schema.tables.iter().filter(named).collect();
     let any = |wanted: fn(&Entity) -> bool| tables.iter().flat_map(|table| &table.entities).any(wanted);
+    let collected = tables.iter().any(|table| !table.collections.is_empty());
     let partial = tables.iter().flat_map(|table| &table.indexes).any(is_partial);
     let writes = may(Action::Put);
     let calls = [
@@ -19,6 +20,13 @@ pub(crate) fn lacks(schema: &Schema, grant: &Grant) -> Vec<(Action, Vec<&'static
         (Action::Update, writes && any(is_record), "`update`"),
         (Action::Update, writes && any(|entity| !entity.lifecycles.is_empty()), "transitions and claims"),
         (Action::Update, writes && any(|entity| entity.policy.flight_millis.is_some()), "`flight`"),
+        (Action::Delete, writes && any(may_skip), "`oversize skip`, which takes away what was there before"),
+        (Action::Query, may(Action::Get) && collected, "reading a collection"),
+        (
+            Action::Query,
+            may(Action::Update) && any(|entity| !entity.lifecycles.is_empty()),
+            "`due` and claims",
+        ),
         (Action::Batch, may(Action::Get) && any(|_| true), "`get_many`"),
         (Action::Batch, may(Action::Get) && any(is_split), "reading what is kept in parts"),
         (Action::Batch, may(Action::Query) && partial, "queries of an index that does not hold everything"),
@@ -40,6 +48,11 @@ pub(crate) fn lacks(schema: &Schema, grant: &Grant) -> Vec<(Action, Vec<&'static
 pub(crate) fn is_split(entity: &Entity) -> bool {
     let oversize = &entity.policy.oversize;
     oversize.first == OversizeStep::Split || oversize.otherwise == Some(OversizeStep::Split)
+}
+
+fn may_skip(entity: &Entity) -> bool {
+    let oversize = &entity.policy.oversize;
+    oversize.first == OversizeStep::Skip || oversize.otherwise == Some(OversizeStep::Skip)
 }
 
 pub(crate) fn is_behind(entity: &Entity) -> bool {

@@ -3,6 +3,8 @@
 //! After an error the parser skips to the end of the statement and goes on, so one run finds them all. It
 //! never panics and never recurses deeper than [`DEPTH_MAX`].
 
+mod elsewhere;
+
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
 use crate::limits::{DEPTH_MAX, DIAGNOSTICS_MAX, FILE_BYTES_MAX};
@@ -601,95 +603,6 @@ impl Parser<'_> {
             );
         }
         Some(value)
-    }
-
-    /// What other languages write behind a type: `string[]`, `list<string>`, `enum("a", "b")`, `string | null`.
-    /// It is reported with what to write here, and taken for that, so that nothing else seems wrong.
-    fn as_elsewhere(&mut self, mut read: TypeRef) -> Option<TypeRef> {
-        loop {
-            let TypeKind::Named(name, _) = &read.kind else { return Some(read) };
-            let name = name.text.clone();
-            let start = read.span;
-            let what = match self.peek() {
-                TokenKind::Mark("[") => {
-                    self.step();
-                    self.mark("]", "`]`")?;
-                    read = TypeRef { kind: TypeKind::List(Box::new(read)), optional: false, span: start };
-                    format!("write `[{name}]` for a list")
-                }
-                TokenKind::Mark("<") => {
-                    self.step();
-                    let mut inner = self.type_ref()?;
-                    let within = self.text[inner.span.range()].to_owned();
-                    while self.take_mark(",") {
-                        inner = self.type_ref()?;
-                    }
-                    self.mark(">", "`>`")?;
-                    let last = self.text[inner.span.range()].to_owned();
-                    let lower = name.to_lowercase();
-                    let (kind, help) = match lower.as_str() {
-                        "option" | "optional" | "maybe" | "nullable" => {
-                            let help = format!("write `{within}?` for what may be missing");
-                            read = TypeRef { optional: true, ..inner };
-                            (None, help)
-                        }
-                        _ if lower.ends_with("set") => {
-                            (Some(TypeKind::Set(Box::new(inner))), format!("write `set<{within}>` for a set"))
-                        }
-                        "dict" | "dictionary" | "record" | "object" => (
-                            Some(TypeKind::Map(Box::new(inner))),
-                            format!("write `map<string, {last}>` for a map"),
-                        ),
-                        _ if lower.ends_with("map") => (
-                            Some(TypeKind::Map(Box::new(inner))),
-                            format!("write `map<string, {last}>` for a map"),
-                        ),
-                        _ => {
-                            (Some(TypeKind::List(Box::new(inner))), format!("write `[{within}]` for a list"))
-                        }
-                    };
-                    if let Some(kind) = kind {
-                        read = TypeRef { kind, optional: false, span: start };
-                    }
-                    help
-                }
-                TokenKind::Mark("(") => {
-                    let choices = self.choices_in_brackets()?;
-                    let texts: Vec<&str> =
-                        choices.iter().map(|choice| &self.text[choice.span.range()]).collect();
-                    let help = format!("write `{}` for one of some texts", texts.join(" | "));
-                    read = TypeRef { kind: TypeKind::Choice(choices), optional: false, span: start };
-                    help
-                }
-                TokenKind::Mark("|") => {
-                    self.step();
-                    let other = self.name("a type")?;
-                    read.optional = true;
-                    if matches!(other.text.as_str(), "null" | "undefined" | "None" | "none" | "nil") {
-                        format!("write `{name}?` for what may be missing")
-                    } else {
-                        "a field has one type; `json` holds anything".to_owned()
-                    }
-                }
-                _ => return Some(read),
-            };
-            let span = start.to(self.before());
-            let written = self.text[span.range()].to_owned();
-            self.report(
-                Diagnostic::new("L0003", span, format!("a type is not written `{written}`")).help(what),
-            );
-        }
-    }
-
-    /// `("a", "b")` or `("a" | "b")`
-    fn choices_in_brackets(&mut self) -> Option<Vec<Template>> {
-        self.mark("(", "`(`")?;
-        let mut choices = vec![self.template("a text")?];
-        while self.take_mark(",") || self.take_mark("|") {
-            choices.push(self.template("a text")?);
-        }
-        self.mark(")", "`)`")?;
-        Some(choices)
     }
 
     /// `Some(None)` when there is no further check.

@@ -10,7 +10,7 @@ use larder_model::{AttributeValue, Item, Number};
 
 use crate::equation::Expr;
 use crate::schema::{CheckMode, Checks, Entity, Field, Fields, KeySource, Schema, Table, Ttl, Type};
-use crate::template::Template;
+use crate::template::{Format, Template};
 use crate::value::{Value, civil_date, civil_datetime, float_number, utc};
 
 /// What is told of one list, set or map. An item of 400 KB can have a hundred thousand members, each with several faults.
@@ -421,13 +421,24 @@ impl Schema {
     ) {
         let place = Place::of(entity, &field.name);
         self.check_field(field, value, &place, found);
-        // An input is not kept: what a key is made of it says how fine it is.
-        if let (Some(Value::Instant(at)), Some(step)) = (value, field.kind.step_nanos())
-            && field.is_stored()
-            && at.as_nanosecond() % step != 0
-            && (field.kind == Type::Epoch || is_sorted(field))
-        {
-            found.push(too_fine(&place, &field.kind, &Value::Instant(*at)));
+        // A text that is sorted has one length. An input is not kept, and may be any moment unless a key is made of it as it is.
+        let is_cut = || match field.kind {
+            Type::Instant(_) => field.is_stored() && is_sorted(field) || is_written_out(entity, field),
+            Type::Epoch => !field.is_stored() && is_written_out(entity, field),
+            _ => false,
+        };
+        match (&field.kind, value) {
+            (_, Some(value)) if is_finer(&field.kind, value) && is_cut() => {
+                found.push(too_fine(&place, &field.kind, value));
+            }
+            (Type::Duration, Some(value @ Value::Duration(lasts)))
+                if lasts.subsec_nanos() != 0 && is_written_out(entity, field) =>
+            {
+                let value = if field.checks.secret { "a secret".to_owned() } else { shown(value) };
+                let rule = "must be whole seconds, as a key or a text is made of it".to_owned();
+                found.push(place.violation(Fault::Check, rule, value));
+            }
+            _ => {}
         }
     }
 
@@ -494,6 +505,9 @@ impl Schema {
             Some(value) => {
                 let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..*place };
                 self.check_value(&field.kind, &field.checks, value, &place, found);
+                if field.kind == Type::Epoch && field.is_stored() && is_finer(&field.kind, value) {
+                    found.push(too_fine(&place, &field.kind, value));
+                }
             }
         }
     }
@@ -575,13 +589,7 @@ impl Schema {
         // An attribute can be left out; a member has a place that something must be in.
         let checks = Checks { nonempty: matches!(kind, Type::Set(_)), ..Checks::default() };
         self.check_value(kind, &checks, value, place, found);
-        // What is cut when it is stored could become one with another.
-        let nanos = match (kind, value) {
-            (Type::Epoch, Value::Instant(at)) => at.as_nanosecond(),
-            (Type::Duration, Value::Duration(lasts)) => lasts.as_nanos(),
-            _ => return,
-        };
-        if kind.step_nanos().is_some_and(|step| nanos % step != 0) {
+        if *kind == Type::Epoch && is_finer(kind, value) {
             found.push(too_fine(place, kind, value));
         }
     }
@@ -589,6 +597,27 @@ impl Schema {
 
 fn unknown(place: &Place<'_>) -> Violation {
     place.violation(Fault::Unknown, "there is no such field".to_owned(), "given".to_owned())
+}
+
+/// Whether a moment is between two that its type tells apart.
+fn is_finer(kind: &Type, value: &Value) -> bool {
+    match (kind.step_nanos(), value) {
+        (Some(step), Value::Instant(at)) => at.as_nanosecond() % step != 0,
+        _ => false,
+    }
+}
+
+/// Whether a key, a state or a text is made of a field as its type is written, with no format of its own.
+fn is_written_out(entity: &Entity, field: &Field) -> bool {
+    let in_template = |template: &Template| {
+        template.holes().any(|hole| hole.field == field.name && hole.format == Format::Plain)
+    };
+    let keys = std::iter::once(&entity.partition).chain(&entity.sort);
+    let mut states = entity.lifecycles.iter().flat_map(|lifecycle| &lifecycle.states);
+    let mut equations = entity.fields.iter().filter_map(|field| field.equation.as_ref());
+    keys.into_iter().any(|source| matches!(source, KeySource::Template(template) if in_template(template)))
+        || states.any(|state| in_template(&state.template))
+        || equations.any(|equation| matches!(equation, Expr::Template(template) if in_template(template)))
 }
 
 fn too_fine(place: &Place<'_>, kind: &Type, value: &Value) -> Violation {

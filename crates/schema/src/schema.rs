@@ -334,6 +334,20 @@ pub struct Index {
     pub hot: bool,
 }
 
+impl Index {
+    /// Whether it has this attribute of the items of its table: by its key, the table's, or what it projects.
+    pub fn holds(&self, table: &Table, attribute: &str) -> bool {
+        let of_table = std::iter::once(&table.partition).chain(table.sort.as_ref());
+        let mut keys = of_table.chain(&self.partition).chain(&self.sort);
+        let is_key = keys.any(|key| key.attribute == attribute);
+        match &self.projection {
+            Projection::All => true,
+            Projection::Keys => is_key,
+            Projection::Include(names) => is_key || names.iter().any(|name| name == attribute),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Projection {
     All,
@@ -949,6 +963,17 @@ pub struct Workload {
     pub stored_bytes: Option<u64>,
 }
 
+impl Workload {
+    /// The same where every range is its lower figure; none if there is no range.
+    pub fn at_its_lower_end(&self) -> Option<Self> {
+        let mut lower = self.clone();
+        for rate in [&mut lower.requests, &mut lower.reads, &mut lower.writes].into_iter().flatten() {
+            rate.to = rate.from;
+        }
+        (lower != *self).then_some(lower)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     pub from: f64,
@@ -1020,10 +1045,12 @@ pub enum MetricKind {
     Write,
     Queue,
     Stuck,
+    /// Calls of a source that hits made unnecessary.
+    Saved,
 }
 
 impl MetricKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Hit,
         Self::Miss,
         Self::Latency,
@@ -1032,6 +1059,7 @@ impl MetricKind {
         Self::Write,
         Self::Queue,
         Self::Stuck,
+        Self::Saved,
     ];
 
     pub fn name(self) -> &'static str {
@@ -1044,6 +1072,7 @@ impl MetricKind {
             Self::Write => "write",
             Self::Queue => "queue",
             Self::Stuck => "stuck",
+            Self::Saved => "saved",
         }
     }
 }

@@ -12,6 +12,10 @@ impl CharSet {
         Self(vec![(0, char::MAX as u32)])
     }
 
+    fn is_any(&self) -> bool {
+        self.0 == [(0, char::MAX as u32)]
+    }
+
     pub fn of(text: &str) -> Self {
         text.chars().fold(Self::default(), |set, c| set.union(&Self::range(c, c)))
     }
@@ -101,10 +105,11 @@ impl Shape {
     }
 
     pub fn accepts(&self, text: &str) -> bool {
-        let length = text.chars().count();
+        let is_bounded = self.min > 0 || self.max.is_some();
+        let length = if is_bounded { text.chars().count() } else { 0 };
         length >= self.min
             && self.max.is_none_or(|max| length <= max)
-            && text.chars().all(|c| self.chars.contains(c))
+            && (self.chars.is_any() || text.chars().all(|c| self.chars.contains(c)))
     }
 }
 

@@ -160,7 +160,7 @@ impl Template {
             return Some(Reading { fields, digested: Some(fit.field.clone()) });
         }
         // Leading zeros and the like: what reads but would be written differently was not written by us.
-        let same = self.build(&fields).is_ok_and(|built| built == key);
+        let same = self.holes().all(Hole::is_verbatim) || self.build(&fields).is_ok_and(|built| built == key);
         same.then_some(Reading { fields, digested: None })
     }
 
@@ -380,6 +380,12 @@ impl Reader<'_> {
 }
 
 impl Hole {
+    /// Whether what it reads is the text itself.
+    fn is_verbatim(&self) -> bool {
+        let is_text = matches!(self.kind, Type::String | Type::Url | Type::Uuid { .. } | Type::Choice(_));
+        is_text && matches!(self.format, Format::Plain | Format::Fit)
+    }
+
     /// The value's text; `None` when the value does not fit.
     pub fn write(&self, value: &Value) -> Option<String> {
         let text = match &self.format {

@@ -142,9 +142,7 @@ impl Value {
             }
             (Type::Date, AttributeValue::S(text)) => Self::Date(civil_date(text)?),
             (Type::Datetime, AttributeValue::S(text)) => Self::Datetime(civil_datetime(text)?),
-            (Type::Duration, AttributeValue::N(number)) => {
-                Self::Duration(SignedDuration::try_from_secs_f64(number_to_f64(number)).ok()?)
-            }
+            (Type::Duration, AttributeValue::N(number)) => Self::Duration(duration_of(number)?),
             (Type::Float, AttributeValue::N(number)) => Self::Float(number_to_f64(number)),
             (Type::Int | Type::Sequence, AttributeValue::N(number)) => {
                 number.to_i64()?;
@@ -231,12 +229,11 @@ pub fn instant_exact(instant: Timestamp, precision: Precision) -> String {
 }
 
 impl Type {
-    /// The step between two moments or durations that a type tells apart, in nanoseconds.
+    /// The step between two moments that a type tells apart, in nanoseconds.
     pub(crate) fn step_nanos(&self) -> Option<i128> {
         match self {
             Self::Instant(precision) => Some(precision.nanos()),
             Self::Epoch => Some(Precision::Seconds.nanos()),
-            Self::Duration => Some(Precision::Millis.nanos()),
             _ => None,
         }
     }
@@ -298,7 +295,17 @@ pub(crate) fn float_number(float: f64) -> Option<Number> {
     format!("{float:e}").parse().ok()
 }
 
+/// Seconds, with all that a duration holds.
 pub(crate) fn duration_number(duration: SignedDuration) -> Number {
-    let nanos = duration.as_millis();
-    format!("{nanos}e-3").parse().unwrap_or_else(|_| Number::from(duration.as_secs()))
+    let nanos = duration.as_nanos();
+    format!("{nanos}e-9").parse().unwrap_or_else(|_| Number::from(duration.as_secs()))
+}
+
+/// What so many seconds are, to the nanosecond.
+fn duration_of(seconds: &Number) -> Option<SignedDuration> {
+    let nanos = format!("{seconds}e9").parse::<Number>().ok().and_then(|nanos| nanos.to_i64());
+    match nanos {
+        Some(nanos) => Some(SignedDuration::from_nanos(nanos)),
+        None => SignedDuration::try_from_secs_f64(number_to_f64(seconds)).ok(),
+    }
 }

@@ -894,6 +894,45 @@ fn l9_batches_are_of_what_may_be_done_one_by_one() {
     );
 }
 
+/// A hit that begins a refresh saves no call, so that hits alone do not tell where there are such.
+#[test]
+fn w11_the_dashboard_shows_calls_saved_and_not_hits() {
+    let shown = |policy: &str, metrics: &str| {
+        let (schema, loaded) = load_text(
+            "pages.larder",
+            &format!(
+                "system pages\nsource web {{ cost $0.01 per call }}\ntable pages {{\n  key pk\n  ttl ends\n  entity Page \
+                 from web {{\n    key \"P#{{url}}\"\n    ttl 1d\n{policy}\n    input url: string nonempty\n  }}\n}}\n\
+                 metrics \"Pages\" {{\n  hit Hits\n  miss Misses\n{metrics}\n}}\n"
+            ),
+        );
+        let board =
+            emit::dashboard(&schema, &loaded.files, &Environment::new(), "us-east-1").expect("names fit");
+        let widgets = board["widgets"].as_array().expect("a list").clone();
+        let found = widgets.into_iter().find(|widget| widget["properties"]["title"] == "Saved calls");
+        found.map(|graph| graph["properties"]["metrics"][0][1].clone())
+    };
+    assert_eq!(shown("", ""), Some(json!("Hits")));
+    assert_eq!(shown("    stale 1d", ""), None);
+    assert_eq!(shown("    refresh 80%", ""), None);
+    assert_eq!(shown("    stale 1d", "  saved Saved"), Some(json!("Saved")));
+}
+
+/// Which calls of the layer a grant leaves out is told by `check`.
+#[test]
+fn l9_a_grant_that_lacks_what_the_layer_calls_is_told() {
+    let lacking = |grant: &str| {
+        let loaded =
+            Schema::load("work.larder", &format!("{WORK}{grant}"), &mut NoFiles, &Environment::new());
+        let notes =
+            loaded.diagnostics.iter().filter(|one| one.code == "L0703").flat_map(|one| one.notes.clone());
+        notes.collect::<Vec<String>>().join("\n")
+    };
+    let told = lacking("grant app { get, put, update, delete, batch }\n");
+    assert!(told.contains("without `query`, refused: `due` and claims"), "{told}");
+    assert_eq!(lacking("grant app { get, put, update, delete, query, batch }\n"), "");
+}
+
 #[test]
 fn l10_what_dynamodb_refused_is_watched_by_account_because_it_is_counted_so() {
     let template = template(&load("lunch"));

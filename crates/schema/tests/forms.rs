@@ -185,6 +185,7 @@ metrics "Things" {
   error    Error
   load     Load
   write    "Write it"
+  saved    Saved
 }
 workload {
   requests   1_000 per second

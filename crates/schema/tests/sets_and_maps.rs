@@ -171,17 +171,56 @@ fn what_is_wrong_in_a_set_or_a_map_is_named() {
             micros.iter().map(|micros| Value::Duration(SignedDuration::from_micros(*micros))).collect(),
         )
     };
-    assert_eq!(wrong(&[("took", took(&[1_000, 2_000]))]), "");
-    assert_eq!(
-        wrong(&[("took", took(&[1_000, 1_001]))]),
-        "Book.took[1]: must be no finer than duration tells apart, and it is PT0.001001S"
-    );
+    assert_eq!(wrong(&[("took", took(&[1_000, 1_001]))]), "");
     // Two long names are two places.
     let name = |last: &str| format!("{}{last}", "n".repeat(60));
     let told = broken(&[("copies", map(&[(&name("a"), "x".into()), (&name("b"), "x".into())]))]);
     assert_eq!(told.len(), 2);
     assert_ne!(told[0], told[1]);
     assert_eq!(wrong(&[("copies", 3.into())]), "Book.copies: must be of type map<string, int>, and it is 3");
+}
+
+/// What a key is made of as it is must be what the key can tell; an `epoch` holds whole seconds wherever it is.
+#[test]
+fn nothing_is_cut_silently() {
+    let schema = load(
+        "system runs\n\ntable runs {\n  key  pk\n\n  entity Run {\n    key  \"RUN#{at}#{day:%Y}#{limit}\"\n\n    \
+         input at:  instant\n    input day: instant\n    limit:     duration\n    took:      duration\n    \
+         part:      Part\n  }\n}\n\ntype Part { seen: epoch, took: duration }\n",
+    );
+    let (_, entity) = schema.entity("Run").expect("it is there");
+    let run = |at: &str, limit_millis: i64, seen: &str| {
+        let moment = |text: &str| Value::Instant(text.parse().expect("it is a moment"));
+        let took = Value::Duration(SignedDuration::from_nanos(1_000_500_001));
+        let part = map(&[("seen", moment(seen)), ("took", took.clone())]);
+        Fields::from([
+            ("at".to_owned(), moment(at)),
+            ("day".to_owned(), moment("2026-01-15T10:00:00.5Z")),
+            ("limit".to_owned(), Value::Duration(SignedDuration::from_millis(limit_millis))),
+            ("took".to_owned(), took),
+            ("part".to_owned(), part),
+        ])
+    };
+    let (whole, half) = ("2026-01-15T10:00:00Z", "2026-01-15T10:00:00.5Z");
+    let told = |fields: &Fields| {
+        let found = schema.violations(entity, fields);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&run(half, 1500, half)),
+        [
+            "Run.at: must be no finer than instant tells apart, and it is 2026-01-15T10:00:00.5Z",
+            "Run.limit: must be whole seconds, as a key or a text is made of it, and it is PT1.5S",
+            "Run.part.seen: must be no finer than epoch tells apart, and it is 2026-01-15T10:00:00.5Z",
+        ]
+    );
+    let fields = run(whole, 2000, whole);
+    assert_eq!(told(&fields), [""; 0]);
+    let took = &fields["took"];
+    let kind = &entity.field("took").expect("it is there").kind;
+    let stored = schema.encode(kind, took).expect("it fits");
+    assert_eq!(stored, AttributeValue::N("1.000500001".parse().expect("a number")));
+    assert_eq!(schema.decode(kind, &stored).as_ref(), Some(took));
 }
 
 #[test]
@@ -223,7 +262,7 @@ fn the_layout_puts_no_space_into_a_type() {
         .replace("map<string, int>", "map <string,int >")
         .replace("map<string, [Note]>?", "map<string, [ Note ] > ?");
     assert_eq!(format(&text), SHELF);
-    let compared = "system s\n\ntable t {\n  key  id\n\n  entity E {\n    id:    string nonempty\n    set:   int\n    map:   int\n    more = set < map\n  }\n}\n";
+    let compared = "system s\n\ntable things {\n  key  id\n\n  entity E {\n    id:    string nonempty\n    set:   int\n    map:   int\n    more = set < map\n  }\n}\n";
     assert_eq!(format(compared), compared);
 }
 

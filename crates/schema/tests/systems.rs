@@ -207,6 +207,10 @@ fn s2_the_core_domain_name_is_the_label_before_the_public_suffix() {
         ("shop.muenchen.de", Some("muenchen")),
         ("co.uk", None),
         ("192.168.0.1", None),
+        ("10.0.0.1:8080", None),
+        ("[::1]:8080", None),
+        ("::1", None),
+        ("www.example.co.uk:8080", Some("example")),
         ("[2001:db8::1]", None),
     ] {
         let found = computed("shops", "Shop", "core_domain_name", [("domain", domain.into())]);
@@ -330,7 +334,7 @@ fn l1_a_menu_is_named_by_restaurant_year_and_week() {
 fn l1_a_week_computed_from_a_date_is_iso_and_so_is_its_year() {
     let schema = r#"
 system s
-table t {
+table things {
   key pk
   entity Menu {
     key "{year}-{week:02}"

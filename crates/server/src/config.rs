@@ -2,18 +2,32 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_storage::{Durability, Key, archive};
 
-use crate::Limits;
+use crate::{Audit, Door, Limits, Principals, Tls};
 
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Port 0 takes any free port.
     pub address: SocketAddr,
-    /// Listen on an address that other machines can reach, although nobody is authenticated.
-    pub allow_remote: bool,
+    /// Listen on an address that other machines can reach, although nobody is authenticated there.
+    pub allow_anonymous: bool,
+    /// Listen there although what is signed is not encrypted.
+    pub allow_plain: bool,
+    /// Names it answers to, and web pages that may ask.
+    pub door: Door,
+    /// Speaks TLS, and nothing else.
+    pub tls: Option<Arc<Tls>>,
+    /// Whose signatures are asked for, and what they may do. Without it everybody may do everything.
+    pub access: Option<Arc<Principals>>,
+    /// Whoever is let in has one space of tables, whatever their account and the region they sign for. Otherwise tables are of
+    /// one account and region, those of [`Arn`](larder_model::Arn), and others have none.
+    pub shared: bool,
+    /// Where requests are noted: who, what, and whether they were let.
+    pub audit: Option<Arc<Audit>>,
     pub store: StoreConfig,
     /// Where every commit is archived to, so that the store can be rebuilt without its disk.
     pub archive: Option<archive::Options>,
@@ -29,7 +43,13 @@ impl Config {
     pub fn local(store: StoreConfig) -> Self {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            allow_remote: false,
+            allow_anonymous: false,
+            allow_plain: false,
+            door: Door::default(),
+            tls: None,
+            access: None,
+            shared: false,
+            audit: None,
             store,
             archive: None,
             ttl_delay: Duration::ZERO,

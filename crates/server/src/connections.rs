@@ -6,6 +6,7 @@
 //! may be, the rule is a sharper one: each further client closes those that finished nothing since the one before,
 //! at most once a second.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,18 +15,22 @@ use http_body_util::Either;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::budget::Hints;
-use crate::http::Endpoint;
+use crate::http::{Endpoint, Peer};
+use crate::tls::Tls;
 
 /// How long accepted requests may take to finish once the server is told to stop.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 const SILENCE: Duration = Duration::from_secs(60);
+/// How long a client may take to agree on TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait when the process has no file descriptor left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// How often connections are looked through for idle ones at most.
@@ -46,6 +51,7 @@ const RESET_STREAMS_MAX: usize = 20;
 pub(crate) async fn serve(
     listener: TcpListener,
     endpoint: Arc<Endpoint>,
+    tls: Option<Arc<Tls>>,
     connections_max: usize,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -74,9 +80,11 @@ pub(crate) async fn serve(
                         );
                     }
                 }
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     connections.spawn(connection(
                         stream,
+                        address,
+                        tls.clone(),
                         Arc::clone(&protocol),
                         Arc::clone(&endpoint),
                         stopping.clone(),
@@ -145,6 +153,8 @@ impl Drop for Open {
 
 async fn connection(
     stream: TcpStream,
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     protocol: Arc<auto::Builder<TokioExecutor>>,
     endpoint: Arc<Endpoint>,
     mut stopping: watch::Receiver<bool>,
@@ -155,6 +165,35 @@ async fn connection(
         return;
     }
     let open = Open::count(&endpoint);
+    let Some(tls) = tls else {
+        let peer = Peer { address, secure: false };
+        return requests(stream, peer, &protocol, open, stopping, crowded).await;
+    };
+    let agreed = tokio::select! {
+        agreed = timeout(HANDSHAKE, tls.acceptor().accept(stream)) => agreed,
+        _ = stopping.changed() => return,
+        // Room is made for others twice: whoever does not agree meanwhile does nothing.
+        () = async { let _ = crowded.changed().await; let _ = crowded.changed().await; } => return,
+    };
+    match agreed {
+        Ok(Ok(stream)) => {
+            let peer = Peer { address, secure: true };
+            requests(stream, peer, &protocol, open, stopping, crowded).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, %address, "a client did not agree on TLS"),
+        Err(_) => tracing::debug!(%address, "a client did not agree on TLS in time"),
+    }
+}
+
+/// The requests of one connection, to its end.
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    peer: Peer,
+    protocol: &auto::Builder<TokioExecutor>,
+    open: Open,
+    mut stopping: watch::Receiver<bool>,
+    mut crowded: watch::Receiver<u64>,
+) {
     let served = Arc::new(Served {
         endpoint: Arc::clone(&open.0),
         finished: AtomicU64::new(0),
@@ -163,7 +202,7 @@ async fn connection(
     let service = service_fn(|request| {
         let served = Arc::clone(&served);
         async move {
-            let mut response = served.endpoint.respond(request, &served.working).await;
+            let mut response = served.endpoint.respond(request, peer, &served.working).await;
             served.finished.fetch_add(1, Ordering::Relaxed);
             // An answer that is sent as it is made may take long; each part of it is a sign of life.
             if let Ok(answer) = &mut response

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("{address} can be reached from other machines and requests are not authenticated")]
     Remote { address: SocketAddr },
+    #[error("{address} can be reached from other machines and what is sent there can be read on the way")]
+    Plain { address: SocketAddr },
     #[error("cannot listen on {address}: {cause}")]
     Listen { address: SocketAddr, cause: io::Error },
     #[error("cannot use the directory {}: {cause}", path.display())]

@@ -1,8 +1,9 @@
 //! DynamoDB's protocol as HTTP: routes, sizes, headers.
 //!
 //! An operation is a `POST /` that names itself in `X-Amz-Target`. Everything else is answered as AWS does:
-//! `GET /` says that the service is healthy, a preflight gets its permission, any other method, path or
-//! content type gets a 404 of one XML line, and a body over 16 MiB, packed or unpacked, an empty 413.
+//! `GET /` says that the service is healthy, any other method, path or content type gets a 404 of one XML line, and a body over
+//! 16 MiB, packed or unpacked, an empty 413. Before all of it `door.rs` looks at the host that a request names and at the web
+//! page it comes from: AWS lets every page in, and we those that were declared.
 //!
 //! `x-amz-crc32` is of the body as sent, so of the packed bytes when the answer is packed: SDKs check it
 //! before they unpack.
@@ -14,6 +15,7 @@
 //! (`backup.rs`).
 
 use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::str;
 use std::sync::Arc;
@@ -27,18 +29,21 @@ use hyper::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    HeaderValue, ORIGIN, SERVER,
+    HeaderValue, ORIGIN, SERVER, VARY,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use larder_auth::Access;
 use larder_model::limits::REQUEST_BODY_BYTES_MAX;
 use larder_model::{ApiError, Clock};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
+use crate::access::{BACKUP, CLOCK, Gate, METRICS};
 use crate::admin::{self, Admin};
 use crate::backup::{self, Backups, Streamed};
 use crate::budget::{self, Budget, SMALL_BYTES, Share};
+use crate::door::{self, Door};
 use crate::encoding::{Encoding, UnpackError};
 use crate::metrics::Metrics;
 use crate::panics::{Caught, caught};
@@ -56,9 +61,9 @@ const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("larder/", env!("C
 const AMZ_JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const METRICS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-const ANY: HeaderValue = HeaderValue::from_static("*");
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-amzn-requestid,x-amz-crc32");
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("172800");
+const BY_ORIGIN: HeaderValue = HeaderValue::from_static("origin");
 
 /// The space at the end is AWS's.
 const HEALTHY: &[u8] = b"healthy: dynamodb.us-east-1.amazonaws.com ";
@@ -81,10 +86,22 @@ const READ_PER_BYTE: usize = 5;
 
 pub(crate) type Answer = Response<Either<Full<Bytes>, Streamed>>;
 
+/// Whoever is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// Over TLS.
+    pub(crate) secure: bool,
+}
+
 /// Everything a request needs. One for all connections.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pipeline: Pipeline,
+    gate: Arc<Gate>,
+    door: Door,
+    /// Where it listens.
+    bound: IpAddr,
     /// On memory servers alone.
     admin: Option<Admin>,
     backups: Backups,
@@ -97,13 +114,26 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(
         pipeline: Pipeline,
+        gate: Arc<Gate>,
+        (door, bound): (Door, IpAddr),
         admin: Option<Admin>,
         clock: Clock,
         metrics: Metrics,
         budget: Arc<Budget>,
     ) -> Self {
         let backups = Backups::new(metrics.store());
-        Self { pipeline, admin, backups, clock, metrics, budget, request_ids: RequestIds::new() }
+        Self {
+            pipeline,
+            gate,
+            door,
+            bound,
+            admin,
+            backups,
+            clock,
+            metrics,
+            budget,
+            request_ids: RequestIds::new(),
+        }
     }
 
     /// Answers one request. Fails only when the client is gone. `working` is one higher while the request is
@@ -111,23 +141,31 @@ impl Endpoint {
     pub(crate) async fn respond(
         &self,
         request: Request<Incoming>,
+        peer: Peer,
         working: &AtomicUsize,
     ) -> Result<Answer, hyper::Error> {
         let (head, body) = request.into_parts();
-        let mut answer = match caught(self.route(&head, body, working)).await {
-            Ok(answer) => answer?,
-            Err(Caught { place, cause }) => {
-                let target = text(&head.headers, &X_AMZ_TARGET);
-                tracing::error!(target, place, cause, "the handler of a request panicked");
-                refused(&ApiError::Internal { cause }, AMZ_JSON, &head.headers)
+        let (mut answer, page) = match self.door.check(&head, self.bound) {
+            Err(refusal) => {
+                self.gate.note_turned_away(peer, &refusal);
+                (turned_away(&refusal, &head.headers), None)
             }
+            Ok(page) => match caught(self.route(&head, body, peer, working)).await {
+                Ok(answer) => (answer?, page),
+                Err(Caught { place, cause }) => {
+                    let target = text(&head.headers, &X_AMZ_TARGET);
+                    tracing::error!(target, place, cause, "the handler of a request panicked");
+                    (refused(&ApiError::Internal { cause }, AMZ_JSON, &head.headers), page)
+                }
+            },
         };
         let headers = answer.headers_mut();
         headers.insert(X_AMZN_REQUEST_ID, self.request_ids.next());
         headers.insert(SERVER, PRODUCT);
-        if head.headers.contains_key(ORIGIN) && head.uri.path() == "/" {
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
+        if let Some(origin) = page {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+            headers.insert(VARY, BY_ORIGIN);
         }
         Ok(answer)
     }
@@ -136,17 +174,18 @@ impl Endpoint {
         &self,
         head: &Parts,
         body: Incoming,
+        peer: Peer,
         working: &AtomicUsize,
     ) -> Result<Answer, hyper::Error> {
         Ok(match (&head.method, head.uri.path()) {
-            (&Method::POST, "/") => self.operation(head, body, working).await?,
+            (&Method::POST, "/") => self.operation(head, body, peer, working).await?,
             (&Method::GET, "/") => plain(StatusCode::OK, Bytes::from_static(HEALTHY)),
-            (&Method::GET, "/metrics") => self.metrics(&head.headers),
+            (&Method::GET, "/metrics") => self.metrics(head, peer).await,
             (&Method::GET, "/healthz") => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
             (&Method::GET, "/readyz") => self.ready(),
             (&Method::OPTIONS, "/") if head.headers.contains_key(ORIGIN) => preflight(&head.headers),
-            (&Method::POST, admin::CLOCK_PATH) => self.clock_call(head, body).await?,
-            (&Method::POST, backup::PATH) => self.backup(head, body).await?,
+            (&Method::POST, admin::CLOCK_PATH) => self.clock_call(head, body, peer).await?,
+            (&Method::POST, backup::PATH) => self.backup(head, body, peer).await?,
             _ => not_found(),
         })
     }
@@ -155,14 +194,25 @@ impl Endpoint {
         &self,
         head: &Parts,
         body: Incoming,
+        peer: Peer,
         working: &AtomicUsize,
     ) -> Result<Answer, hyper::Error> {
         let (body, mut share) = match whole(body, &self.budget).await? {
             Gathered::Whole(body, share) => (body, share),
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
-        let _working = Working::on(working);
         let Some(content_type) = content_type(&head.headers, body.is_empty()) else { return Ok(not_found()) };
+        let access = self.access();
+        // What is signed is the body as it came.
+        let visitor = match self.gate.authenticate(access.as_deref(), head, &body, peer) {
+            Ok(visitor) => visitor,
+            Err(stranger) => {
+                // Nothing is held for them meanwhile, and they are no reason to keep their connection.
+                drop((body, share));
+                return Ok(refused(&stranger.kept_waiting().await, content_type, &head.headers));
+            }
+        };
+        let _working = Working::on(working);
         let body = match unpacked(&head.headers, body) {
             Ok(body) => body,
             Err(Unreadable::TooLarge) => return Ok(too_large()),
@@ -173,7 +223,8 @@ impl Endpoint {
         }
         let skip_damaged = text(&head.headers, &X_LARDER_SKIP_DAMAGED).eq_ignore_ascii_case("true");
         let target = text(&head.headers, &X_AMZ_TARGET);
-        let call = Call { target, host: host(head), skip_damaged, body, share: &mut share };
+        let visitor = &visitor;
+        let call = Call { target, host: host(head), skip_damaged, body, visitor, share: &mut share };
         Ok(match self.pipeline.handle(call, self.clock.trusted()).await {
             Ok(Answered { body, skipped }) => {
                 let mut answer = json(StatusCode::OK, content_type, body, &head.headers);
@@ -194,7 +245,36 @@ impl Endpoint {
         })
     }
 
-    fn metrics(&self, asked: &HeaderMap) -> Answer {
+    /// Who there is, for as long as one request lasts.
+    fn access(&self) -> Option<Arc<Access>> {
+        self.gate.principals.as_ref().map(|principals| principals.now())
+    }
+
+    /// Whether what is no operation of DynamoDB's may be done: whoever is known, and whose policies allow it.
+    async fn admitted(
+        &self,
+        head: &Parts,
+        body: &Bytes,
+        peer: Peer,
+        action: &'static str,
+    ) -> Result<(), ApiError> {
+        let access = self.access();
+        match self.gate.authenticate(access.as_deref(), head, body, peer) {
+            Ok(visitor) => self.gate.authorize_action(&visitor, action),
+            Err(stranger) => Err(stranger.kept_waiting().await),
+        }
+    }
+
+    async fn metrics(&self, head: &Parts, peer: Peer) -> Answer {
+        let asked = &head.headers;
+        // Names of tables are in there. What collects it on this machine cannot sign; a page or a proxy is not that.
+        let is_collector = peer.address.ip().to_canonical().is_loopback()
+            && ![ORIGIN.as_str(), "forwarded", "x-forwarded-for", "via"]
+                .iter()
+                .any(|name| asked.contains_key(*name));
+        if !is_collector && let Err(error) = self.admitted(head, &Bytes::new(), peer, METRICS).await {
+            return refused(&error, JSON, asked);
+        }
         match self.metrics.text() {
             Ok(text) => json(StatusCode::OK, METRICS_TEXT, text.into_bytes(), asked),
             Err(error) => unavailable(&error.to_string()),
@@ -208,7 +288,7 @@ impl Endpoint {
         }
     }
 
-    async fn backup(&self, head: &Parts, body: Incoming) -> Result<Answer, hyper::Error> {
+    async fn backup(&self, head: &Parts, body: Incoming, peer: Peer) -> Result<Answer, hyper::Error> {
         if !Backups::may_ask(&head.headers) {
             return Ok(not_found());
         }
@@ -216,6 +296,9 @@ impl Endpoint {
             Gathered::Whole(known, share) => (known, share),
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
+        if let Err(error) = self.admitted(head, &known, peer, BACKUP).await {
+            return Ok(refused(&error, JSON, &head.headers));
+        }
         let skip_damage = head.uri.query() == Some("skip-damage");
         Ok(match self.backups.send(known, skip_damage, self.clock.trusted()) {
             Some(streamed) => Response::new(Either::Right(streamed)),
@@ -223,7 +306,7 @@ impl Endpoint {
         })
     }
 
-    async fn clock_call(&self, head: &Parts, body: Incoming) -> Result<Answer, hyper::Error> {
+    async fn clock_call(&self, head: &Parts, body: Incoming, peer: Peer) -> Result<Answer, hyper::Error> {
         let Some(admin) = &self.admin else { return Ok(not_found()) };
         // A web page can post a form to any address, but not this type without leave.
         if head.headers.get(CONTENT_TYPE) != Some(&JSON) {
@@ -233,6 +316,9 @@ impl Endpoint {
             Gathered::Whole(body, share) => (body, share),
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
+        if let Err(error) = self.admitted(head, &body, peer, CLOCK).await {
+            return Ok(refused(&error, JSON, &head.headers));
+        }
         Ok(match admin.move_clock(&body).await {
             Ok(answer) => json(StatusCode::OK, JSON, answer, &head.headers),
             Err(message) => {
@@ -437,6 +523,18 @@ fn host(head: &Parts) -> &str {
     }
 }
 
+/// The answer to what the door does not let in.
+fn turned_away(refusal: &door::Refusal, asked: &HeaderMap) -> Answer {
+    let error = ApiError::NotLetIn { code: "AccessDeniedException", message: refusal.to_string() };
+    // A browser shows this type, and would save the other.
+    let mut answer = refused(&error, JSON, asked);
+    *answer.status_mut() = match refusal {
+        door::Refusal::NoHost => StatusCode::BAD_REQUEST,
+        door::Refusal::Host(_) | door::Refusal::Origin(_) | door::Refusal::NoOrigin => StatusCode::FORBIDDEN,
+    };
+    answer
+}
+
 fn throttled(asked: &HeaderMap) -> Answer {
     refused(&ApiError::Throttled, content_type(asked, true).unwrap_or(AMZ_JSON), asked)
 }
@@ -504,7 +602,7 @@ fn too_large() -> Answer {
     plain(StatusCode::PAYLOAD_TOO_LARGE, Bytes::new())
 }
 
-/// Permission for a browser to send what it asks to send.
+/// Permission for a page that was declared to send what its browser asks to send.
 fn preflight(asked: &HeaderMap) -> Answer {
     let mut answer = plain(StatusCode::OK, Bytes::new());
     let headers = answer.headers_mut();

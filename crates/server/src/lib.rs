@@ -11,8 +11,10 @@
 //!   neither the connection nor anything else.
 //! - Requests in flight take no more memory than [`Limits`] says; what does not fit is answered with
 //!   `ThrottlingException`, and small requests are the last to be.
-//! - Nobody is authenticated yet, so only loopback is listened on unless [`Config::allow_remote`] says
-//!   otherwise. Signatures are accepted and not looked at.
+//! - A web page gets nothing unless its origin was declared, and a request that names another host than the server nothing
+//!   either ([`Door`]).
+//! - With [`Config::access`] every request is signed by somebody that is known, and does what their policies allow. Without it
+//!   signatures are not looked at, and only loopback is listened on unless [`Config::allow_anonymous`] says otherwise.
 //!
 //! ```
 //! use larder_server::{Config, Server, StoreConfig};
@@ -25,13 +27,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod admin;
 mod archive;
+mod audit;
 mod background;
 mod backup;
 mod budget;
 mod config;
 mod connections;
+mod door;
 mod encoding;
 mod error;
 mod http;
@@ -40,13 +45,20 @@ mod metrics;
 mod panics;
 mod pipeline;
 mod request_id;
+mod requests;
 mod server;
+mod tls;
 
+pub use access::Principals;
+pub use audit::Audit;
 pub use config::{Config, StoreConfig};
 pub use connections::GRACE;
+pub use door::Door;
 pub use error::Error;
 pub use larder_storage::Durability;
 pub use larder_storage::archive::Options as ArchiveOptions;
 pub use limits::Limits;
 pub use panics::log_panics_with_their_place;
+pub use requests::{Asked, Requests};
 pub use server::Server;
+pub use tls::{Tls, TlsError, TlsFiles};

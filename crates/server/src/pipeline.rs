@@ -4,6 +4,7 @@
 //! connections have others to answer.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use hyper::body::Bytes;
 use larder_engine::Engine;
@@ -13,7 +14,9 @@ use larder_model::{ApiError, UnixTime};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use crate::access::{Gate, Visitor};
 use crate::budget::{SMALL_BYTES, Share};
+use crate::requests::{Requests, Underway};
 
 /// The largest body that is read where it lies: another thread takes longer to begin.
 const READ_HERE_BYTES_MAX: usize = 64 * 1024;
@@ -30,6 +33,8 @@ pub(crate) struct Call<'a> {
     /// A scan or a query is to leave out what is damaged.
     pub(crate) skip_damaged: bool,
     pub(crate) body: Bytes,
+    /// Whoever sent it, known by its signature where that is asked for.
+    pub(crate) visitor: &'a Visitor<'a>,
     /// What the request has of the memory for requests.
     pub(crate) share: &'a mut Share,
 }
@@ -45,30 +50,45 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     engine: Engine,
+    gate: Arc<Gate>,
     /// Whose turn it is to have a large body read.
     large: Semaphore,
+    /// Where requests are noted, if anybody looks on.
+    requests: Option<Arc<Requests>>,
 }
 
 impl Pipeline {
-    pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, large: Semaphore::new(LARGE_AT_ONCE) }
+    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, requests: Option<Arc<Requests>>) -> Self {
+        Self { engine, gate, large: Semaphore::new(LARGE_AT_ONCE), requests }
     }
 
     pub(crate) async fn handle(&self, call: Call<'_>, now: UnixTime) -> Result<Answered, ApiError> {
-        let Call { target, host, skip_damaged, body, share } = call;
-        let refused = |error: &ApiError| {
-            let name = target.split_once('.').map_or("", |(_, name)| name);
-            self.engine.count_refused(Operation::named(name), error);
-        };
+        let Some(requests) = &self.requests else { return self.carry_out(call, now, None).await };
+        let mut underway = Underway::new(operation(call.target), now);
+        let outcome = self.carry_out(call, now, Some(&mut underway)).await;
+        underway.end(&outcome, requests);
+        outcome
+    }
+
+    async fn carry_out(
+        &self,
+        call: Call<'_>,
+        now: UnixTime,
+        mut underway: Option<&mut Underway>,
+    ) -> Result<Answered, ApiError> {
+        let Call { target, host, skip_damaged, body, visitor, share } = call;
+        let refused = |error: &ApiError| self.engine.count_refused(operation(target), error);
         #[cfg(test)]
         assert_ne!(target, tests::PANIC, "told to");
         // What values take is known once they are read: few are read at a time that nobody has counted yet.
         let uncounted = if body.len() > READ_HERE_BYTES_MAX { self.large.acquire().await.ok() } else { None };
         // From here on the request is its values; a write holds them until it is on disk.
-        let (mut request, bytes) = decoded(target, body).await.inspect_err(refused)?;
+        let noted = |error: &ApiError| self.gate.note_unread(visitor, target, error);
+        let (mut request, bytes) = decoded(target, body).await.inspect_err(refused).inspect_err(noted)?;
         share.grow_to(bytes).map_err(|_| ApiError::Throttled).inspect_err(refused)?;
         drop(uncounted);
         share.set(bytes.max(SMALL_BYTES));
+        self.gate.authorize(visitor, &request, &self.engine).inspect_err(refused)?;
         let repeatable = !changes(&request);
         if let Request::DescribeEndpoints = request {
             // A client that asks is to stay with the address it asked.
@@ -78,7 +98,13 @@ impl Pipeline {
         if skip_damaged {
             request.skip_damaged();
         }
-        let response = self.engine.execute(request, now).await?;
+        if let Some(underway) = &mut underway {
+            underway.read(&mut request);
+        }
+        let mut response = self.engine.execute(request, now).await?;
+        if let Some(underway) = underway {
+            underway.answered(&mut response);
+        }
         let answer = larder_wire::encode(&response)?;
         match share.grow_to(answer.len()) {
             // What has changed something is answered, or the client would do it again.
@@ -87,6 +113,11 @@ impl Pipeline {
         }
         Ok(Answered { body: answer, skipped: response.skipped().to_vec() })
     }
+}
+
+/// What a request says it is.
+fn operation(target: &str) -> Operation {
+    Operation::named(target.split_once('.').map_or("", |(_, name)| name))
 }
 
 async fn decoded(target: &str, body: Bytes) -> Result<(Request, usize), ApiError> {
@@ -124,7 +155,7 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn large_bodies_are_read_elsewhere_and_small_ones_at_once() {
-        let pipeline = Pipeline::new(Engine::memory().unwrap());
+        let pipeline = Pipeline::new(Engine::memory().unwrap(), Arc::default(), None);
         for (numbers, is_large) in [(1, false), (200_000, true)] {
             let set = (0..numbers).map(|n| format!(r#""{n}""#)).collect::<Vec<_>>().join(",");
             let body = format!(r#"{{"TableName":"none","Item":{{"pk":{{"S":"a"}},"v":{{"NS":[{set}]}}}}}}"#);
@@ -134,6 +165,7 @@ pub(crate) mod tests {
                 host: "here",
                 skip_damaged: false,
                 body: body.into(),
+                visitor: &Visitor::anybody(),
                 share: &mut share,
             };
             let mut handled = pin!(pipeline.handle(call, UnixTime::from_seconds(0)));

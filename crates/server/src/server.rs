@@ -11,14 +11,17 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
 use tokio::task;
 
+use crate::access::Gate;
 use crate::admin::Admin;
 use crate::archive;
 use crate::background::Background;
 use crate::backup::millis;
 use crate::budget::Budget;
+use crate::door::Door;
 use crate::http::Endpoint;
 use crate::metrics::{Metrics, More, Pulse};
 use crate::pipeline::Pipeline;
+use crate::requests::Requests;
 use crate::{Config, Error, Limits, StoreConfig, connections};
 
 /// Connections the kernel holds while they wait to be accepted; it may hold fewer.
@@ -33,6 +36,7 @@ pub struct Server {
     /// None when the store is somebody else's, who works for it and closes it.
     own: Option<Config>,
     more_metrics: Option<More>,
+    requests: Option<Arc<Requests>>,
 }
 
 impl fmt::Debug for Server {
@@ -44,18 +48,24 @@ impl fmt::Debug for Server {
 impl Server {
     /// Opens the port, then the store. Clients can connect from here on; they are answered by `run`.
     pub async fn bind(config: Config) -> Result<Server, Error> {
-        if !config.allow_remote && !config.address.ip().is_loopback() {
-            return Err(Error::Remote { address: config.address });
+        if !config.address.ip().is_loopback() {
+            let address = config.address;
+            match (&config.access, &config.tls) {
+                (None, _) if !config.allow_anonymous => return Err(Error::Remote { address }),
+                (Some(_), None) if !config.allow_plain => return Err(Error::Plain { address }),
+                _ => {}
+            }
         }
         let (listener, address) = listen(config.address)?;
         let clock = Clock::system();
         let engine = open(&config, &clock)?;
-        engine.store().announce(&format!("http://{}", reachable(address)));
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        engine.store().announce(&format!("{scheme}://{}", reachable(address)));
         engine.limit_history(config.history_bytes_max.unwrap_or(u64::MAX));
         if let Err(error) = engine.resume_time(&clock) {
             tracing::error!(%error, "what the clock says cannot be noted");
         }
-        Ok(Server { listener, address, engine, clock, own: Some(config), more_metrics: None })
+        Ok(Server { listener, address, engine, clock, own: Some(config), more_metrics: None, requests: None })
     }
 
     /// Opens a port of loopback for a store that this process has open already, on that store's clock. Whoever
@@ -65,7 +75,7 @@ impl Server {
             return Err(Error::Remote { address });
         }
         let (listener, address) = listen(address)?;
-        Ok(Server { listener, address, engine, clock, own: None, more_metrics: None })
+        Ok(Server { listener, address, engine, clock, own: None, more_metrics: None, requests: None })
     }
 
     /// Ends `/metrics` with this text: what else the process has counted, under other names.
@@ -75,9 +85,19 @@ impl Server {
         self
     }
 
+    /// The last requests it has answered, which it keeps from here on.
+    pub fn requests(&mut self) -> Arc<Requests> {
+        Arc::clone(self.requests.get_or_insert_default())
+    }
+
     /// The store it serves, for whoever judges what is written to it.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The clock it goes by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Where it listens: the port it got, when it asked for any.
@@ -88,13 +108,18 @@ impl Server {
     /// Serves until `shutdown` is done, finishes what it accepted, closes the store if it opened it.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let clock = self.clock;
-        let pipeline = Pipeline::new(self.engine.clone());
+        let gate = Arc::new(match &self.own {
+            Some(config) => Gate::new(config.access.clone(), config.shared, config.audit.clone()),
+            None => Gate::default(),
+        });
+        let pipeline = Pipeline::new(self.engine.clone(), Arc::clone(&gate), self.requests);
         let limits = self.own.as_ref().map_or_else(Limits::default, |config| config.limits);
         let budget = Budget::new(limits.counted_bytes());
         let Some(config) = self.own else {
             let metrics = Metrics::new(self.engine, None, None, Arc::clone(&budget), self.more_metrics);
-            let endpoint = Arc::new(Endpoint::new(pipeline, None, clock, metrics, budget));
-            connections::serve(self.listener, endpoint, limits.connections_max(), shutdown).await;
+            let door = (Door::default(), self.address.ip());
+            let endpoint = Arc::new(Endpoint::new(pipeline, gate, door, None, clock, metrics, budget));
+            connections::serve(self.listener, endpoint, None, limits.connections_max(), shutdown).await;
             return Ok(());
         };
         let (ask, asked) = mpsc::channel(16);
@@ -113,11 +138,12 @@ impl Server {
         };
         let metrics =
             Metrics::new(self.engine.clone(), directory, Some(pulse), Arc::clone(&budget), self.more_metrics);
-        let endpoint = Arc::new(Endpoint::new(pipeline, admin, clock, metrics, budget));
+        let door = (config.door, self.address.ip());
+        let endpoint = Arc::new(Endpoint::new(pipeline, gate, door, admin, clock, metrics, budget));
 
         let watch = config.archive.map(|_| tokio::spawn(archive::watch(self.engine.store().clone())));
 
-        connections::serve(self.listener, endpoint, limits.connections_max(), shutdown).await;
+        connections::serve(self.listener, endpoint, config.tls, limits.connections_max(), shutdown).await;
 
         if let Some(watch) = watch {
             watch.abort();

@@ -84,8 +84,8 @@ async fn http2_with_prior_knowledge_shares_the_port() {
 async fn pipelined_requests_are_answered_in_order() {
     let server = Running::memory().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let health = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-    let list = "POST / HTTP/1.1\r\nhost: x\r\nx-amz-target: DynamoDB_20120810.ListTables\r\n\
+    let health = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let list = "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: DynamoDB_20120810.ListTables\r\n\
                 content-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     stream.write_all(format!("{health}{health}{list}").as_bytes()).await.unwrap();
     let mut answers = String::new();
@@ -258,7 +258,7 @@ async fn bodies_over_the_limit_are_refused_and_the_client_sees_it() {
 async fn a_body_declared_far_over_the_limit_is_not_waited_for() {
     let server = Running::memory().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000000000\r\n\r\n";
+    let head = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000000\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
     timeout(LIMIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
@@ -266,8 +266,10 @@ async fn a_body_declared_far_over_the_limit_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn browsers_get_leave() {
-    let server = Running::memory().await;
+async fn pages_that_were_declared_get_leave() {
+    let mut config = Config::local(StoreConfig::Memory);
+    config.door.allow_origin("http://localhost:3000").unwrap();
+    let server = Running::start(config).await;
     let mut connection = server.connect().await;
     let question = [
         ("origin", "http://localhost:3000"),
@@ -277,7 +279,8 @@ async fn browsers_get_leave() {
     let leave = connection.send(Method::OPTIONS, "/", &question, "").await;
     assert_eq!((leave.status, leave.body.len()), (StatusCode::OK, 0));
     for (name, expected) in [
-        ("access-control-allow-origin", "*"),
+        ("access-control-allow-origin", "http://localhost:3000"),
+        ("vary", "origin"),
         ("access-control-allow-methods", "POST"),
         ("access-control-allow-headers", "x-amz-target,content-type,authorization"),
         ("access-control-max-age", "172800"),
@@ -285,10 +288,41 @@ async fn browsers_get_leave() {
         assert_eq!(leave.header(name), expected);
     }
     let answer = connection.post("ListTables", &question[..1], "{}").await;
-    assert_eq!(answer.header("access-control-allow-origin"), "*");
+    assert_eq!(answer.header("access-control-allow-origin"), "http://localhost:3000");
     assert_eq!(answer.header("access-control-expose-headers"), "x-amzn-requestid,x-amz-crc32");
     let answer = connection.post("ListTables", &[], "{}").await;
-    assert_eq!(answer.header("access-control-allow-origin"), "");
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (StatusCode::OK, ""));
+}
+
+#[tokio::test]
+async fn a3_other_pages_and_other_names_get_nothing() {
+    let server = Running::memory().await;
+    let mut connection = server.connect().await;
+    let preflight = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
+    let json_type = [("origin", "http://evil.example"), ("content-type", "application/json")];
+    for answer in [
+        connection.send(Method::OPTIONS, "/", &preflight, "").await,
+        connection.post("ListTables", &preflight[..1], "{}").await,
+        connection.send(Method::GET, "/metrics", &preflight[..1], "").await,
+        connection.send(Method::POST, "/_larder/clock", &json_type, r#"{"advance_seconds": 0}"#).await,
+    ] {
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+        assert_eq!(answer.header("access-control-allow-origin"), "");
+        assert!(answer.json()["message"].as_str().unwrap().contains("--allow-origin http://evil.example"));
+    }
+    assert_eq!(connection.ok("ListTables", serde_json::json!({})).await["TableNames"], serde_json::json!([]));
+    for (host, status) in
+        [("host: evil.example:8000\r\n", "403"), ("", "400"), ("host: localhost:1\r\n", "200")]
+    {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream
+            .write_all(format!("GET / HTTP/1.1\r\n{host}connection: close\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        timeout(LIMIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+    }
 }
 
 #[tokio::test]
@@ -347,7 +381,7 @@ async fn a_request_accepted_before_the_stop_is_answered() {
     let (early, late) = body.split_at(10);
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
-        "POST / HTTP/1.1\r\nhost: x\r\nx-amz-target: DynamoDB_20120810.PutItem\r\n\
+        "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: DynamoDB_20120810.PutItem\r\n\
          content-type: application/x-amz-json-1.0\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
@@ -399,12 +433,17 @@ async fn a_stopped_server_leaves_its_store_for_the_next() {
 }
 
 #[tokio::test]
-async fn addresses_of_other_machines_need_leave() {
+async fn a3_addresses_of_other_machines_need_leave() {
     let mut config = Config::local(StoreConfig::Memory);
     config.address = "0.0.0.0:0".parse().unwrap();
     let refused = larder_server::Server::bind(config.clone()).await.unwrap_err();
     assert!(matches!(refused, larder_server::Error::Remote { .. }), "{refused}");
-    config.allow_remote = true;
+    config.access = Some(larder_server::Principals::new(larder_auth::Access::default()));
+    let refused = larder_server::Server::bind(config.clone()).await.unwrap_err();
+    assert!(matches!(refused, larder_server::Error::Plain { .. }), "{refused}");
+    config.allow_plain = true;
+    larder_server::Server::bind(config.clone()).await.unwrap();
+    (config.access, config.allow_plain, config.allow_anonymous) = (None, false, true);
     larder_server::Server::bind(config).await.unwrap();
 }
 
@@ -416,7 +455,7 @@ async fn hundreds_of_connections_at_once_are_all_answered() {
         let address = server.address;
         clients.spawn(async move {
             let mut stream = TcpStream::connect(address).await?;
-            stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await?;
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await?;
             std::io::Result::Ok(answer)

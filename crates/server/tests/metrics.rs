@@ -354,7 +354,7 @@ async fn a_server_on_a_store_of_its_process_ends_its_metrics_with_what_the_proce
     }));
     let ask = async |path: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
         timeout(Duration::from_secs(30), stream.read_to_string(&mut answer)).await.unwrap().unwrap();
         answer
@@ -396,6 +396,57 @@ async fn a_server_whose_writes_fail_is_not_ready_until_one_succeeds() {
     disk.heal();
     connection.ok("PutItem", put).await;
     assert_eq!(ready(&mut connection).await.0, StatusCode::OK);
+    stop.send(()).unwrap();
+    ended.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_last_requests_are_kept_for_who_asks_and_answers_stay_as_they_were() {
+    let engine = Engine::memory().unwrap();
+    let mut server = Server::share(engine, Clock::system(), ([127, 0, 0, 1], 0).into()).await.unwrap();
+    let (requests, address) = (server.requests(), server.address());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let mut connection = Connection::to(address).await;
+    connection.ok("CreateTable", table("fruit")).await;
+    let put = json!({"TableName": "fruit", "Item": item("apple", "red", 2000)});
+    let answer = connection.ok("PutItem", put.clone()).await;
+    assert_eq!(answer, json!({}), "nobody asked for the units");
+    let mut asking = put;
+    asking["ReturnConsumedCapacity"] = "TOTAL".into();
+    let told = connection.ok("PutItem", asking).await["ConsumedCapacity"]["CapacityUnits"].as_f64().unwrap();
+    let gets = json!([{"Get": {"TableName": "fruit", "Key": key("apple")}}, {"Get": {"TableName": "fruit", "Key": key("none")}}]);
+    let answer = connection.ok("TransactGetItems", json!({"TransactItems": gets})).await;
+    assert!(answer.get("ConsumedCapacity").is_none(), "{answer}");
+    let refused =
+        connection.post("GetItem", &[], json!({"TableName": "none", "Key": key("a")}).to_string()).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    connection.post("MakeTea", &[], "{}").await;
+
+    let seen: Vec<_> = requests.last();
+    let lines: Vec<_> = seen
+        .iter()
+        .map(|asked| {
+            let table = asked.table.as_ref().map(larder_model::TableName::as_str);
+            (asked.operation.name(), table, asked.tables, asked.units, asked.error)
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            ("CreateTable", None, 0, 0.0, None),
+            // The first one writes to the indexes too.
+            ("PutItem", Some("fruit"), 1, told + 3.0, None),
+            ("PutItem", Some("fruit"), 1, told, None),
+            ("TransactGetItems", Some("fruit"), 2, 4.0, None),
+            ("GetItem", Some("none"), 1, 0.0, Some("ResourceNotFoundException")),
+            ("Unknown", None, 0, 0.0, Some("UnknownOperationException")),
+        ]
+    );
+    assert!(seen.iter().all(|asked| asked.took > Duration::ZERO));
+    drop(connection);
     stop.send(()).unwrap();
     ended.await.unwrap().unwrap();
 }

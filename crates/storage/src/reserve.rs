@@ -41,11 +41,13 @@ pub(crate) struct Room {
     /// When the reserve may be written, unless it is there.
     reserve_at: Instant,
     full: Option<Full>,
+    /// The most that was live whenever the disk was found full.
+    most_live: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Full {
-    /// What was live when the disk was found full, the first time if it was so again and again.
+    /// The most that was live when the disk was found full, this time or before.
     live: i64,
     /// When to look whether it still is.
     look_at: Instant,
@@ -55,7 +57,13 @@ impl Room {
     pub(crate) fn new(place: &dyn Place) -> Self {
         let pace = place.pace();
         let reserved_bytes = place.reserved();
-        Self { pace, reserved_bytes, reserve_at: Instant::now() + pace.reserve_after, full: None }
+        Self {
+            pace,
+            reserved_bytes,
+            reserve_at: Instant::now() + pace.reserve_after,
+            full: None,
+            most_live: 0,
+        }
     }
 
     /// Whether the tree will have room for what the log owes to it, when it comes to that.
@@ -77,8 +85,10 @@ impl Room {
     pub(crate) fn run_out(&mut self, place: &dyn Place, live: i64) {
         place.release();
         self.reserved_bytes = 0;
-        // Deletes can run out of room themselves: what they have deleted until then counts all the same.
-        let live = self.full.map_or(live, |full| full.live);
+        // Deletes can run out of room themselves, before and after room was found: what they have deleted until then counts all
+        // the same, because the file that once held so much is no smaller.
+        self.most_live = self.most_live.max(live);
+        let live = self.most_live;
         self.full = Some(Full { live, look_at: Instant::now() + self.pace.look_pause });
     }
 
@@ -96,9 +106,10 @@ impl Room {
         if !deleted && !freed {
             return false;
         }
-        let most_deleted = live <= full.live / 2;
+        // Then there is room within the file, whatever is left beside it.
+        let much_deleted = live <= full.live / 3 * 2;
         let reserved = place.reserve(RESERVE_BYTES);
-        if reserved >= RESERVE_BYTES || most_deleted || deleted && reserved >= RESERVE_BYTES_MIN {
+        if reserved >= RESERVE_BYTES || much_deleted || deleted && reserved >= RESERVE_BYTES_MIN {
             (self.reserved_bytes, self.full) = (reserved, None);
             return true;
         }
@@ -111,6 +122,16 @@ impl Room {
 mod tests {
     use super::*;
     use crate::faulty::FaultyPlace;
+
+    #[test]
+    fn room_within_the_file_is_room() {
+        let place = FaultyPlace::new(Pace::default());
+        place.limit(0);
+        let mut room = Room::new(&place);
+        room.run_out(&place, 30 << 20);
+        assert!(!room.look(&place, 21 << 20), "less than a third was deleted");
+        assert!(room.look(&place, 16 << 20), "nearly half was deleted");
+    }
 
     #[test]
     fn what_was_deleted_before_the_disk_was_full_once_more_counts() {

@@ -1,6 +1,10 @@
 // What every test file shares: a client for ENDPOINT, and tables that are gone when the test ends.
+//
+// On a server with `--access`, ACCESS names its access file: a program signs as its system, and what
+// is done around it is the administrator's.
 
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import {
   CreateTableCommand,
   DeleteTableCommand,
@@ -13,15 +17,43 @@ export const WAIT = { minDelay: 1, maxDelay: 2, maxWaitTime: 60 };
 const endpoint = process.env.ENDPOINT;
 if (!endpoint) throw new Error("set ENDPOINT, for example to http://127.0.0.1:8000");
 
+export const NO_ACCESS = !process.env.ACCESS && "the server has no --access";
+
+// The key of somebody in the access file. Without a file any key is good.
+export function credentials(name = "administrator") {
+  if (NO_ACCESS) return { accessKeyId: "larderclients", secretAccessKey: "secret" };
+  const { principals } = JSON.parse(readFileSync(process.env.ACCESS, "utf8"));
+  const found = principals.find((principal) => principal.name === name);
+  if (!found) throw new Error(`${process.env.ACCESS} has no ${name}`);
+  return { accessKeyId: found.keys[0].id, secretAccessKey: found.keys[0].secret };
+}
+
 // One attempt, so that an error a retry would have hidden is seen.
-export function connect() {
-  return new DynamoDBClient({
+export function connect({ as, region = "us-east-1" } = {}) {
+  const client = new DynamoDBClient({
     endpoint,
-    region: "us-east-1",
-    credentials: { accessKeyId: "larderclients", secretAccessKey: "secret" },
+    region,
+    credentials: credentials(as),
     maxAttempts: 1,
     requestHandler: { connectionTimeout: 5_000, requestTimeout: 30_000 },
   });
+  // A test can stop the clock of its program: the SDK signs with the time that it is.
+  Object.defineProperty(client.config, "systemClockOffset", {
+    get: () => performance.timeOrigin + performance.now() - Date.now(),
+    set: () => {},
+  });
+  return client;
+}
+
+// What is said when somebody lacks the permission that their name ends with.
+export function denial(name, resource) {
+  const action = `dynamodb:${name.split(".").at(-1)}`;
+  return {
+    name: "AccessDeniedException",
+    message:
+      `User: arn:aws:iam::000000000000:user/${name} is not authorized to perform: ${action} on resource: ` +
+      `arn:aws:dynamodb:${resource} because no identity-based policy allows the ${action} action`,
+  };
 }
 
 export function tableName(label) {

@@ -12,12 +12,15 @@ import {
   QueryCommand,
   paginateScan,
 } from "@aws-sdk/lib-dynamodb";
-import { connect } from "./endpoint.js";
+import { NO_ACCESS, connect, denial } from "./endpoint.js";
 import { ITEMS, NOW, SKIP, apply, count, drop, stopClock, stored } from "./systems.js";
 
 const DAY = 24 * 60 * 60;
-const client = connect();
+const region = "eu-west-1";
+const client = connect({ region });
+const program = connect({ as: "lunch", region });
 after(() => client.destroy());
+after(() => program.destroy());
 
 class LunchCache {
   constructor(documents, environment) {
@@ -129,9 +132,9 @@ const MENU = {
 
 describe("the lunch cache", { skip: SKIP }, () => {
   const ENVIRONMENT = process.env.LARDER_STAGE ?? randomUUID();
-  const cache = new LunchCache(DynamoDBDocumentClient.from(client), ENVIRONMENT);
+  const cache = new LunchCache(DynamoDBDocumentClient.from(program), ENVIRONMENT);
   const { TableName } = cache;
-  before(() => apply("lunch", { ENVIRONMENT }));
+  before(() => apply("lunch", { ENVIRONMENT, AWS_REGION: region }));
   after(() => drop(client, TableName));
 
   test("the program writes the item of the layer", async (t) => {
@@ -186,5 +189,29 @@ describe("the lunch cache", { skip: SKIP }, () => {
     const before = await count(client, TableName);
     assert.ok(await cache.isHealthy());
     assert.equal(await count(client, TableName), before);
+  });
+
+  const missing = "without a permission the program fails and says which";
+  test(missing, { skip: NO_ACCESS }, async (t) => {
+    stopClock(t);
+    await cache.store({ ...MENU, restaurant: "spill" });
+    t.mock.timers.tick(15 * DAY * 1000);
+    const table = `eu-west-1:000000000000:table/${TableName}`;
+    const uses = [
+      ["lunch.1.PutItem", (cache) => cache.store(MENU), table],
+      ["lunch.1.GetItem", (cache) => cache.menu("niagara", 2025, 3), table],
+      ["lunch.1.Query", (cache) => cache.history("niagara"), `${table}/index/RestaurantIndex`],
+      ["lunch.1.Scan", (cache) => cache.cleanup(), table],
+      ["lunch.1.DeleteItem", (cache) => cache.cleanup(), table],
+      ["lunch.1.PutItem", (cache) => cache.isHealthy(), table],
+      ["lunch.1.GetItem", (cache) => cache.isHealthy(), table],
+      ["lunch.1.DeleteItem", (cache) => cache.isHealthy(), table],
+    ];
+    for (const [name, use, resource] of uses) {
+      const without = connect({ as: name, region });
+      const cache = new LunchCache(DynamoDBDocumentClient.from(without), ENVIRONMENT);
+      await assert.rejects(use(cache), denial(name, resource));
+      without.destroy();
+    }
   });
 });

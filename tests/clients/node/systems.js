@@ -16,6 +16,7 @@ import {
   ScanCommand,
   UpdateTableCommand,
 } from "@aws-sdk/client-dynamodb";
+import { credentials } from "./endpoint.js";
 
 // `run` links the directory beside a copy of this file; the schemas are beside the original.
 const here = realpathSync(fileURLToPath(new URL("../systems", import.meta.url)));
@@ -30,11 +31,13 @@ export const SKIP =
 export async function apply(system, environment) {
   const schema = join(here, "../../../schemas", `${system}.larder`);
   const store = `dynamodb:${process.env.ENDPOINT}`;
+  const { accessKeyId, secretAccessKey } = credentials();
   await promisify(execFile)(process.env.LARDER_BIN, ["apply", schema, "--yes", "--store", store], {
     env: {
       ...process.env,
-      AWS_ACCESS_KEY_ID: "larderclients",
-      AWS_SECRET_ACCESS_KEY: "secret",
+      AWS_ACCESS_KEY_ID: accessKeyId,
+      AWS_SECRET_ACCESS_KEY: secretAccessKey,
+      AWS_REGION: "us-east-1",
       AWS_EC2_METADATA_DISABLED: "true",
       ...environment,
     },

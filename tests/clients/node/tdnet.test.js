@@ -11,11 +11,13 @@ import {
   UpdateCommand,
   paginateQuery,
 } from "@aws-sdk/lib-dynamodb";
-import { connect } from "./endpoint.js";
+import { NO_ACCESS, connect, denial } from "./endpoint.js";
 import { ITEMS, SKIP, apply, drop, stopClock, stored } from "./systems.js";
 
 const client = connect();
+const program = connect({ as: "tdnet" });
 after(() => client.destroy());
+after(() => program.destroy());
 
 const utc = (date) => date.toISOString().replace(/\.\d{3}Z$/, "Z");
 const thirtyDaysAhead = () => Math.floor(Date.now() / 1000) + 30 * 24 * 60 * 60;
@@ -207,22 +209,26 @@ const TOYOTA = {
 
 describe("the TDnet collector", { skip: SKIP }, () => {
   const ENV = process.env.LARDER_STAGE ?? randomUUID();
-  const documents = DynamoDBDocumentClient.from(client);
+  const documents = DynamoDBDocumentClient.from(program);
+  const executionsOf = (documents) =>
+    new StatusTable(documents, {
+      TableName: `tdnet_executions_${ENV}`,
+      key: "execution_id",
+      since: "started_at",
+      index: "GSI_Status_StartedAt",
+      running: "running",
+    });
+  const exportsOf = (documents) =>
+    new StatusTable(documents, {
+      TableName: `tdnet_export_status_${ENV}`,
+      key: "export_id",
+      since: "requested_at",
+      index: "GSI_Status_RequestedAt",
+      running: "processing",
+    });
   const disclosures = new Disclosures(documents, ENV);
-  const executions = new StatusTable(documents, {
-    TableName: `tdnet_executions_${ENV}`,
-    key: "execution_id",
-    since: "started_at",
-    index: "GSI_Status_StartedAt",
-    running: "running",
-  });
-  const exports = new StatusTable(documents, {
-    TableName: `tdnet_export_status_${ENV}`,
-    key: "export_id",
-    since: "requested_at",
-    index: "GSI_Status_RequestedAt",
-    running: "processing",
-  });
+  const executions = executionsOf(documents);
+  const exports = exportsOf(documents);
   const tables = [disclosures, executions, exports].map((table) => table.TableName);
   const { disclosure, execution, export: exported } = ITEMS.tdnet;
   before(() => apply("tdnet", { ENV }));
@@ -310,5 +316,32 @@ describe("the TDnet collector", { skip: SKIP }, () => {
     assert.equal((await exports.fail(bad, "no such month")).error_message, "no such month");
     assert.deepEqual(await exports.byStatus("completed"), [good]);
     assert.deepEqual(await exports.byStatus("failed"), [bad]);
+  });
+
+  const missing = "without a permission the program fails and says which";
+  test(missing, { skip: NO_ACCESS }, async () => {
+    const states = (number, of) => [
+      [`tdnet.${number}.PutItem`, of, (table) => table.create(randomUUID())],
+      [`tdnet.${number}.UpdateItem`, of, (table) => table.start(randomUUID())],
+      [`tdnet.${number}.Query`, of, (table) => table.byStatus("pending"), (table) => table.index],
+    ];
+    const disclosuresOf = (documents) => new Disclosures(documents, ENV);
+    const byCompany = "GSI_CompanyCode_DiscloseDate";
+    const uses = [
+      ["tdnet.1.GetItem", disclosuresOf, (table) => table.find("20240201_7203_001")],
+      ["tdnet.1.PutItem", disclosuresOf, (table) => table.save(TOYOTA)],
+      ["tdnet.1.Query", disclosuresOf, (table) => table.byCompany("7203"), () => byCompany],
+      ["tdnet.1.Query", disclosuresOf, (table) => table.byMonth("2024-02"), () => "GSI_DatePartition"],
+      ...states(2, executionsOf),
+      ...states(3, exportsOf),
+    ];
+    for (const [name, of, use, index] of uses) {
+      const without = connect({ as: name });
+      const table = of(DynamoDBDocumentClient.from(without));
+      const resource = `us-east-1:000000000000:table/${table.TableName}`;
+      const at = index ? `${resource}/index/${index(table)}` : resource;
+      await assert.rejects(use(table), denial(name, at));
+      without.destroy();
+    }
   });
 });

@@ -21,7 +21,6 @@ import systems
 logger = logging.getLogger("weather")
 
 ENDPOINT = os.environ["ENDPOINT"]
-CREDENTIALS = {"aws_access_key_id": "larderclients", "aws_secret_access_key": "secret"}
 CONFIG = Config(
     connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 1}
 )
@@ -47,8 +46,9 @@ FORECAST = Weather(28.3, 65.0, 12.5, 35.5, "Parcialmente nublado", datetime(2025
 class DynamoDBCache:
     """Items with a TTL. A store that fails is a miss, never an error."""
 
-    def __init__(self, table_name):
+    def __init__(self, table_name, credentials):
         self.table_name = table_name
+        self.credentials = credentials
         self._open = contextlib.AsyncExitStack()
         self._first = asyncio.Lock()
         self._table = None
@@ -56,7 +56,7 @@ class DynamoDBCache:
     async def _get_table(self):
         async with self._first:
             if self._table is None:
-                session = aioboto3.Session(**CREDENTIALS)
+                session = aioboto3.Session(**self.credentials)
                 resource = session.resource(
                     "dynamodb", region_name="sa-east-1", endpoint_url=ENDPOINT, config=CONFIG
                 )
@@ -189,7 +189,7 @@ class Api:
 @pytest.fixture(scope="module")
 def client():
     return boto3.client(
-        "dynamodb", region_name="sa-east-1", endpoint_url=ENDPOINT, config=CONFIG, **CREDENTIALS
+        "dynamodb", region_name="sa-east-1", endpoint_url=ENDPOINT, config=CONFIG, **systems.credentials()
     )
 
 
@@ -212,11 +212,11 @@ def empty(client, table):
     return table
 
 
-def check(table, work):
+def check(table, work, name="weather"):
     """Runs `work(repository, api)` on a cache of its own, for a minute at most."""
 
     async def run():
-        cache, api = DynamoDBCache(table), Api()
+        cache, api = DynamoDBCache(table, systems.credentials(name)), Api()
         try:
             await work(AsyncOpenWeatherRepository(cache, api), api)
         finally:
@@ -303,3 +303,27 @@ def test_fifty_at_once_share_one_connection_pool(empty):
             assert (found, api.calls) == ([FORECAST] * 50, calls)
 
     check(empty, work)
+
+
+@systems.needs_access
+def test_without_a_permission_the_program_goes_without_it_and_says_which(empty, caplog):
+    async def work(repository, api):
+        assert await repository.get_weather(*PLACE, AT) == FORECAST
+        await written(repository)
+        await repository.cache.invalidate(KEY)
+
+    async def sweep(repository, api):
+        with pytest.raises(ClientError) as error:
+            await repository.cache.invalidate_pattern("weather_")
+        raised.append(str(error.value))
+
+    raised = []
+    place = f"sa-east-1:000000000000:table/{empty}"
+    for action, begin in [("GetItem", "get"), ("PutItem", "put"), ("DeleteItem", "delete")]:
+        name = f"weather.1.{action}"
+        caplog.clear()
+        check(empty, work, name)
+        told = f"DynamoDB {begin} error {KEY}: {systems.denied(name, place)}"
+        assert caplog.messages == [told]
+    check(empty, sweep, "weather.1.Scan")
+    assert raised == [systems.denied("weather.1.Scan", place)]

@@ -13,13 +13,14 @@ import pytest
 from botocore.config import Config
 from botocore.waiter import WaiterModel, create_waiter_with_client
 
+from systems import credentials
+
 ENDPOINT = os.environ["ENDPOINT"]
 REGION = "us-east-1"
 
 # Set before any session is made, and read by the CLI as well: nothing of the machine's own setup counts.
 os.environ.update(
-    AWS_ACCESS_KEY_ID="larderclients",
-    AWS_SECRET_ACCESS_KEY="secret",
+    {variable.upper(): value for variable, value in credentials().items()},
     AWS_DEFAULT_REGION=REGION,
     AWS_CONFIG_FILE=os.devnull,
     AWS_SHARED_CREDENTIALS_FILE=os.devnull,
@@ -95,6 +96,12 @@ def client(session):
 @pytest.fixture(scope="session")
 def resource(session):
     return session.resource("dynamodb", endpoint_url=ENDPOINT, config=CONFIG)
+
+
+@pytest.fixture(scope="session")
+def resource_of(session):
+    """Makes the resource of a program, which is let in by this name where the server asks."""
+    return lambda name: session.resource("dynamodb", endpoint_url=ENDPOINT, config=CONFIG, **credentials(name))
 
 
 @pytest.fixture

@@ -111,10 +111,15 @@ def empty(client, table):
 
 
 @pytest.fixture
-def cache(resource, empty, monkeypatch):
+def cache_of(resource_of, empty, monkeypatch):
     monkeypatch.setenv("KEIBA_TABLE_NAME", empty)
     monkeypatch.setattr(sys.modules[__name__], "datetime", systems.Stopped)
-    return KeibaCache(resource)
+    return lambda name: KeibaCache(resource_of(name))
+
+
+@pytest.fixture
+def cache(cache_of):
+    return cache_of("keiba")
 
 
 def ask_for_all(cache, race, horse, jockey, races):
@@ -155,9 +160,9 @@ def test_an_expired_race_is_scraped_again_and_overwritten(client, cache, empty, 
     assert systems.stored(client, empty, {"PK": race["PK"], "SK": race["SK"]}) == race
 
 
-def test_a_store_that_fails_is_a_miss(resource, monkeypatch, caplog):
+def test_a_store_that_fails_is_a_miss(resource_of, monkeypatch, caplog):
     monkeypatch.setenv("KEIBA_TABLE_NAME", "keiba_data-that-is-nowhere")
-    assert KeibaCache(resource).race(RACE_ID, lambda: RACE) == RACE
+    assert KeibaCache(resource_of("keiba")).race(RACE_ID, lambda: RACE) == RACE
     levels = [record.levelname for record in caplog.records if record.name == "keiba"]
     assert levels == ["ERROR", "WARNING"]
 
@@ -167,3 +172,21 @@ def test_a_race_over_400_kb_is_returned_and_not_cached(client, cache, empty, cap
     assert cache.race(RACE_ID, lambda: large) == large
     assert "Item size has exceeded the maximum allowed size" in caplog.text
     assert client.scan(TableName=empty)["Count"] == 0
+
+
+@systems.needs_access
+def test_without_a_permission_the_program_goes_without_a_cache_and_says_which(cache_of, empty, caplog):
+    horse, race = f"HORSE#{HORSE_ID}", f"RACE#{RACE_ID}"
+    # What is not cached first, for the others cache what they scrape.
+    told = {
+        "keiba.1.PutItem": [f"not cached {race}: ", f"not cached {horse}: ", f"not cached {horse}: "],
+        "keiba.1.GetItem": [f"cache error {race}: "],
+        "keiba.1.Query": [f"cache error {horse}: "],
+    }
+    for name, begins in told.items():
+        caplog.clear()
+        cache = cache_of(name)
+        assert cache.race(RACE_ID, lambda: RACE) == RACE
+        assert cache.horse(HORSE_ID, lambda: (RESULTS, PARENTS)) == (RESULTS, PARENTS)
+        why = systems.denied(name, f"us-east-1:000000000000:table/{empty}")
+        assert caplog.messages == [begin + why for begin in begins]

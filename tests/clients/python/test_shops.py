@@ -5,6 +5,7 @@ import os
 
 import pytest
 from boto3.dynamodb.conditions import Attr, Key
+from botocore.exceptions import ClientError
 
 import systems
 
@@ -144,8 +145,8 @@ def table(client, made, monkeypatch):
 
 
 @pytest.fixture
-def shops(resource, table):
-    return ShopTable(resource)
+def shops(resource_of, table):
+    return ShopTable(resource_of("shops"))
 
 
 def key(item):
@@ -212,3 +213,20 @@ def test_urls_are_found_by_type_and_domains_by_their_core(shops):
     related = shops.related("example")
     assert [item["gsi4_sk"] for item in related] == ["example.de", "shop.example.co.uk"]
     assert all(item.keys() == {"pk", "sk", "gsi4_pk", "gsi4_sk"} for item in related)
+
+
+@systems.needs_access
+def test_without_a_permission_the_program_fails_and_says_which(resource_of, shops, table):
+    shops.register("a.de", "a", "A", "DE")
+    place = f"us-east-1:000000000000:table/{table}"
+    uses = [
+        ("shops.1.PutItem", lambda shops: shops.register("b.de", "b", "B", "DE"), place),
+        ("shops.1.UpdateItem", lambda shops: shops.crawl_started("a.de", "2026-01-15T10:00:00Z"), place),
+        ("shops.1.Query", lambda shops: shops.with_urls("a.de"), place),
+        ("shops.1.Query", lambda shops: shops.crawling("DE"), f"{place}/index/CountryLastCrawledIndex"),
+        ("shops.1.Query", lambda shops: shops.urls_of_type("a.de", "product"), f"{place}/index/ProductTypeIndex"),
+    ]
+    for name, use, resource in uses:
+        with pytest.raises(ClientError) as error:
+            use(ShopTable(resource_of(name)))
+        assert str(error.value) == systems.denied(name, resource)

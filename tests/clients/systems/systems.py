@@ -3,6 +3,9 @@
 `ITEMS` are items in DynamoDB's JSON, all written at `NOW`: the programs here write exactly these and read
 them, and so does the data layer (`crates/larder/tests/seeds.rs`). `NOW` is far ahead, so that no server
 takes an item of that moment for an expired one.
+
+On a server with `--access`, ACCESS names its access file: the programs sign as their system, and what is done around
+them is the administrator's.
 """
 
 import json
@@ -19,6 +22,31 @@ HERE = Path(__file__).resolve().parent
 SCHEMAS = HERE.parents[2] / "schemas"
 ITEMS = json.loads((HERE / "items.json").read_text(encoding="utf-8"))
 NOW = datetime.fromisoformat(ITEMS.pop("now").replace("Z", "+00:00"))
+
+
+def credentials(name="administrator"):
+    """The key of somebody in the access file. Without a file any key is good."""
+    file = os.environ.get("ACCESS")
+    if not file:
+        return {"aws_access_key_id": "larderclients", "aws_secret_access_key": "secret"}
+    for principal in json.loads(Path(file).read_text(encoding="utf-8"))["principals"]:
+        if principal["name"] == name:
+            key = principal["keys"][0]
+            return {"aws_access_key_id": key["id"], "aws_secret_access_key": key["secret"]}
+    raise LookupError(f"{file} has no {name}")
+
+
+def denied(name, resource):
+    """What botocore says when somebody lacks the permission that their name ends with."""
+    action = f"dynamodb:{name.rpartition('.')[2]}"
+    return (
+        f"An error occurred (AccessDeniedException) when calling the {action.removeprefix('dynamodb:')} operation "
+        f"(reached max retries: 0): User: arn:aws:iam::000000000000:user/{name} is not authorized to perform: {action} "
+        f"on resource: arn:aws:dynamodb:{resource} because no identity-based policy allows the {action} action"
+    )
+
+
+needs_access = pytest.mark.skipif("ACCESS" not in os.environ, reason="the server has no --access")
 
 
 class Stopped(datetime):
@@ -41,10 +69,12 @@ def applied(client, system, variable, prefix):
     # Where the variable is the stage, the schema puts the prefix before it.
     value = own if variable == "ENVIRONMENT" else name
     store = f"dynamodb:{os.environ['ENDPOINT']}"
-    credentials = {"AWS_ACCESS_KEY_ID": "larderclients", "AWS_SECRET_ACCESS_KEY": "secret"}
+    key = {variable.upper(): value for variable, value in credentials().items()}
     subprocess.run(
         [binary, "apply", SCHEMAS / f"{system}.larder", "--yes", "--store", store],
-        env=os.environ | credentials | {"AWS_EC2_METADATA_DISABLED": "true", variable: value},
+        env=os.environ
+        | key
+        | {"AWS_REGION": client.meta.region_name, "AWS_EC2_METADATA_DISABLED": "true", variable: value},
         check=True,
         timeout=60,
         stdout=subprocess.DEVNULL,

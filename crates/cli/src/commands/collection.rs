@@ -8,13 +8,14 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use larder::store::STORE_VARIABLE;
-use larder::{Address, Collection as Shelves, Entries, Error, Fields, Store, System};
+use larder::text::json;
+use larder::{Address, Collection as Shelves, Entries, Error, Fields, System};
 use larder_schema::{Schema, schema};
 use serde_json::Value as Json;
 
 use super::plan;
 use crate::data::{self, Given, Kind, NOT_FOUND, check_there, system_named, told, unknown};
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Show, write or remove the records of a collection, such as shops.ShopWithPages
 #[derive(Debug, Args)]
@@ -127,7 +128,7 @@ impl Target {
         work: impl AsyncFnOnce(Shelves<Entries>) -> Result<T, Error>,
     ) -> Result<T, String> {
         let done = plan::runtime()?.block_on(async {
-            let store = Store::open(&self.store).await?;
+            let store = held::open(&self.store).await?;
             let system = System::open_with(found.schema.clone(), store, project::environment()).await?;
             work(system.collection(&found.name).expect("the schema has it")).await
         });
@@ -166,8 +167,7 @@ impl Target {
         let mut new: Vec<(String, Fields)> = Vec::new();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let told = |error: String| format!("{}:{}: {error}", file.display(), at + 1);
-            let json =
-                serde_json::from_str(line).map_err(|error| told(format!("this is not JSON: {error}")))?;
+            let json = json::parse(line).map_err(|error| told(error.to_string()))?;
             let Json::Object(mut members) = json else {
                 return Err(told("this is no JSON object".to_owned()));
             };

@@ -244,6 +244,7 @@ impl Cost {
         measured: Option<&Measured>,
     ) -> Result<Report, Unknown> {
         let stored = if self.from_store { self.stored(schema)? } else { BTreeMap::new() };
+        let mut quiet = None;
         let load = match measured {
             Some(Measured::Document(text)) => Load::measured(schema, text)?,
             Some(Measured::Reading(reading)) => Load::counted(schema, reading, &project::environment())?,
@@ -256,6 +257,9 @@ impl Cost {
                 if !self.what_if.is_empty() {
                     load.origin = "the figures given here".to_owned();
                 }
+                if let Some(workload) = workload.at_its_lower_end() {
+                    quiet = Some(Load::of(schema, &workload, self.what_if.entity.as_deref())?);
+                }
                 load
             }
         };
@@ -267,7 +271,13 @@ impl Cost {
             environment: &project::environment(),
             stored: &stored,
         };
-        cost::report(schema, &load, &terms).map_err(|error| Unknown::Wrong(error.to_string()))
+        let of = |load| cost::report(schema, load, &terms).map_err(|error| Unknown::Wrong(error.to_string()));
+        let mut report = of(&load)?;
+        if let Some(quiet) = &quiet {
+            let store = of(quiet)?.store();
+            report.notes.insert(0, format!("the workload is a range, and its higher end counts; at the lower end the store costs {store}"));
+        }
+        Ok(report)
     }
 
     /// What the tables hold, by the schema's names of them.

@@ -33,7 +33,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::{plan, serve};
+use super::{console, init, plan, serve};
 use crate::terminal;
 use census::{Census, Held};
 use screen::{Screen, SystemView, View};
@@ -66,6 +66,9 @@ pub(crate) struct Demo {
     /// Where to listen [default: 127.0.0.1:8000, or another port if that is taken]
     #[arg(long, value_name = "ADDRESS", value_parser = serve::address)]
     dynamodb: Option<SocketAddr>,
+    /// Where the console is, on loopback [default: 127.0.0.1:8001, or another port if that is taken]
+    #[arg(long, value_name = "ADDRESS", value_parser = serve::address)]
+    console: Option<SocketAddr>,
     /// How many times faster than ours its clock runs
     #[arg(long, value_name = "N", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     speed: u32,
@@ -119,16 +122,30 @@ impl Demo {
         let store = Store::open(address).await.map_err(|error| plan::advise(address, &error))?;
         // Whoever comes in through the endpoint is held to the five schemas too.
         let store = store.enforcing().map_err(|error| error.to_string())?;
-        let server = self.listen(&store).await?;
+        let mut server = self.listen(&store).await?;
         let listening = server.address();
+        let pages = console::open_somewhere(self.console, &store, init::schemas, false, |told| {
+            if !self.json {
+                eprintln!("larder: {told}; --console chooses");
+            }
+        })?;
+        let pages = pages.with_requests(console::requests(server.requests()));
+        let console = pages.address();
         let (end, over) = watch::channel(false);
         let world = World { clock: store.clock().clone(), seed: self.seed, over, news: Arc::default() };
         let (parts, mut systems) = start(&store, &world).await.map_err(|error| error.to_string())?;
         let counted: Vec<System> = parts.iter().map(|part| part.system.clone()).collect();
+        let (engine, shown) = (server.engine().clone(), counted.clone());
+        let pages = pages
+            .with_metrics(move || format!("{}{}", console::metrics(&engine), larder::prometheus(&shown)));
         let server = server.with_metrics(move || larder::prometheus(&counted));
         let (stop_serving, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.run(async {
             let _ = stopped.await;
+        }));
+        let (close, mut closed) = watch::channel(());
+        let shown = tokio::spawn(pages.run(async move {
+            let _ = closed.changed().await;
         }));
         let ticking = tokio::spawn(tick(world.clock.clone(), self.speed));
 
@@ -138,6 +155,7 @@ impl Demo {
             demo: self,
             place: store.place(),
             listening,
+            console,
             world: &world,
             parts: &parts,
             held: &held,
@@ -169,6 +187,8 @@ impl Demo {
         }
         let summary = self.sum_up(&store, &parts, &held, begun.elapsed()).await?;
         ticking.abort();
+        drop(close);
+        let _ = shown.await;
         let _ = stop_serving.send(());
         match serving.await {
             Ok(served) => served.map_err(|error| error.to_string())?,
@@ -302,6 +322,7 @@ struct Show<'a> {
     demo: &'a Demo,
     place: String,
     listening: SocketAddr,
+    console: SocketAddr,
     world: &'a World,
     parts: &'a [Part],
     held: &'a Mutex<Vec<Held>>,
@@ -334,8 +355,8 @@ impl Show<'_> {
             let url = format!("http://{}", self.listening);
             let pace = screen::pace(self.demo.speed);
             let _ = terminal::print(&format!(
-                "five systems in {}, {pace}; DynamoDB's protocol on {url}\n",
-                self.place
+                "five systems in {}, {pace}; the console on http://{}, DynamoDB's protocol on {url}\n",
+                self.place, self.console
             ));
             ticks.tick().await;
         }
@@ -362,6 +383,7 @@ impl Show<'_> {
             speed: self.demo.speed,
             place: self.place.clone(),
             address: self.listening,
+            console: self.console,
             systems: self.parts.iter().zip(&held).map(|(part, held)| view(part, held)).collect(),
             news: self.world.news.lock().clone(),
         }

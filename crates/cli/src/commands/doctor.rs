@@ -225,8 +225,7 @@ fn credentials(
 
 /// What a Larder server says of itself. Others have no such answer, and then there is nothing to say.
 fn readiness(report: &mut Report, endpoint: &str) -> Result<(), String> {
-    let Some(host) = endpoint.strip_prefix("http://") else { return Ok(()) };
-    match http::get(host.trim_end_matches('/'), "/readyz") {
+    match http::get(endpoint, "/readyz") {
         Ok((200, text)) if text == "ok\n" => report.say(State::Ok, "server", "ready", None),
         Ok((503, reason)) => {
             let advice = Some("its log tells more; a restart reads the store anew");
@@ -238,6 +237,10 @@ fn readiness(report: &mut Report, endpoint: &str) -> Result<(), String> {
 
 /// Whether the directory can be written, has room, and is free.
 fn directory(report: &mut Report, path: &Path) -> Result<(), String> {
+    if path.is_symlink() && !path.exists() {
+        let advice = "make what it leads to, or remove it";
+        return report.say(State::Fail, "directory", "it is a link to what is not there", Some(advice));
+    }
     let ancestors = path.ancestors().map(|path| if path == Path::new("") { Path::new(".") } else { path });
     let existing = ancestors.into_iter().find(|path| path.exists()).unwrap_or(Path::new("/"));
     if let Err(error) = tempfile::tempfile_in(existing) {

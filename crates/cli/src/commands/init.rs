@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use larder_console::SchemaFile;
+use larder_schema::{NoFiles, Schema};
 
-use crate::terminal;
+use crate::{project, terminal};
 
 /// Begin a schema from one of five systems
 #[derive(Debug, Args)]
@@ -69,6 +71,17 @@ impl Init {
         terminal::print(&next_steps(&path))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// All five, loaded, for a console that shows them.
+pub(super) fn schemas() -> Vec<SchemaFile> {
+    let load = |example: &Example| {
+        let path = PathBuf::from(format!("{}.larder", example.name()));
+        let name = path.display().to_string();
+        let loaded = Schema::load(&name, example.text(), &mut NoFiles, &project::environment());
+        SchemaFile { path, loaded: Ok(loaded) }
+    };
+    Example::value_variants().iter().map(load).collect()
 }
 
 fn create(path: &Path, text: &str) -> Result<(), String> {

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use flate2::read::MultiGzDecoder;
 use indicatif::ProgressBar;
+use larder::text::json;
 use larder::{Address, Error, Fields, Restored, Schema, Store, Stored};
 use larder_model::TableName;
 use serde_json::Value as Json;
@@ -464,8 +465,11 @@ impl Input {
         if begins_list && of_entity {
             let mut all = String::new();
             text.read_to_string(&mut all).map_err(&failed)?;
-            let values: Vec<Json> =
-                serde_json::from_str(&all).map_err(|error| format!("{} is not JSON: {error}", self.name))?;
+            let values = match json::parse(&all) {
+                Ok(Json::Array(values)) => values,
+                Ok(_) => return Err(format!("{} holds no JSON list", self.name)),
+                Err(error) => return Err(format!("{}: {error}", self.name)),
+            };
             let records = values.into_iter().enumerate().map(|(at, json)| {
                 Ok(Record { line: at + 1, bytes: json.to_string().len(), content: Ok(Raw::Json(json)) })
             });
@@ -478,8 +482,10 @@ impl Input {
                 Ok(line) => line,
                 Err(error) => return Some(Err(failed(error))),
             };
-            let content = serde_json::from_slice(&line).map(Raw::Json);
-            let content = content.map_err(|error| format!("this is not JSON: {error}"));
+            let content = match str::from_utf8(&line) {
+                Ok(line) => json::parse(line).map(Raw::Json).map_err(|error| error.to_string()),
+                Err(error) => Err(format!("this is not JSON: {error}")),
+            };
             Some(Ok(Record { line: at + 1, bytes: line.len(), content }))
         })))
     }

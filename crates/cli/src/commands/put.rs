@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use larder::text::json;
 
 use crate::data::{self, Access, Given, Target};
 use crate::{project, terminal};
@@ -37,8 +38,7 @@ impl Put {
             Some(path) => {
                 let unread = |error| format!("cannot read {}: {error}", path.display());
                 let text = project::text(path).map_err(unread)?;
-                let wrong = |error| format!("{} is not JSON: {error}", path.display());
-                Some(serde_json::from_str(&text).map_err(wrong)?)
+                Some(json::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)
             }
         };
         let fields = kind.draft(document, &self.fields)?;

@@ -7,9 +7,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use larder::Fields;
+use larder::text::{End, of_day};
 use larder_schema::Type;
-use larder_schema::jiff::civil::Date;
-use larder_schema::schema::Precision;
 
 use crate::data::{self, Access, Given, Kind, Target};
 use crate::terminal;
@@ -56,7 +55,7 @@ impl Query {
         let kind = self.target.kind()?;
         let (index, partition, sort) = partition(&kind, &self.asked)?;
         let bound = |option: &str, text: &Option<String>, end: End| {
-            let text = text.as_ref().map(|text| whole_day(&sort, text, end).unwrap_or_else(|| text.clone()));
+            let text = text.as_ref().map(|text| of_day(&sort, text, end).unwrap_or_else(|| text.clone()));
             text.map(|text| kind.value(&sort, option, &text)).transpose()
         };
         let at = self.at.as_ref().map(|text| kind.value(&sort, "--at", text)).transpose()?;
@@ -106,27 +105,6 @@ impl Query {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Which moment of a day is meant.
-#[derive(Clone, Copy)]
-enum End {
-    First,
-    Last,
-}
-
-/// The first or last moment of a day that is given where a moment is wanted, in UTC and as the type has it.
-fn whole_day(sort: &Type, text: &str, end: End) -> Option<String> {
-    let day: Date = text.parse().ok().filter(|_| text.len() == "2026-01-15".len())?;
-    let zone = if *sort == Type::Datetime { "" } else { "Z" };
-    let time = match (sort, end) {
-        (Type::Instant(_) | Type::Epoch | Type::Datetime, End::First) => "00:00:00",
-        (Type::Instant(Precision::Millis), End::Last) => "23:59:59.999",
-        (Type::Instant(Precision::Micros), End::Last) => "23:59:59.999999",
-        (Type::Instant(Precision::Seconds) | Type::Epoch | Type::Datetime, End::Last) => "23:59:59",
-        _ => return None,
-    };
-    Some(format!("{day}T{time}{zone}"))
 }
 
 /// The index that is asked, if not the table itself, the partition that is named by fields, and what its sort keys are.

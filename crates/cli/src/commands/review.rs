@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
+use larder::Schema;
 use larder::store::ops;
-use larder::{Schema, Store};
 use larder_model::limits::PAGE_BYTES_MAX;
 use larder_schema::cost::{Report, TableCost, grouped};
 use larder_schema::schema::{Billing, Entity, Table};
@@ -17,7 +17,7 @@ use serde_json::json;
 use super::cost::Cost;
 use super::plan;
 use crate::data::check_there;
-use crate::{project, terminal};
+use crate::{held, project, terminal};
 
 /// Where something is to be done.
 const TO_DO: u8 = 3;
@@ -85,7 +85,7 @@ impl Review {
             return Ok(Finding::fine(ABOUT, format!("not looked at: {why}")));
         }
         let pages = plan::runtime()?.block_on(async {
-            let store = Store::open(address).await?;
+            let store = held::look(address).await?;
             let mut pages = Vec::new();
             for table in &schema.tables {
                 let Ok(name) = schema.table_name(table, &project::environment()) else { continue };

@@ -94,14 +94,16 @@ impl Scan {
         let is_wanted =
             |entry: &Entry| wanted.iter().all(|(name, value)| entry.fields.get(name) == Some(value));
         let (mut items, mut cursor, mut unread) = (Vec::new(), self.cursor.clone(), Unread::default());
+        let mut units = 0.0;
         loop {
             let left = self.limit.saturating_sub(items.len());
             let page = self.scan(shelf, Some(left), cursor.as_deref()).page().await?;
             items.extend(page.items.into_iter().filter(is_wanted));
             cursor = page.cursor;
             unread.add(page.unread);
+            units += page.units;
             if cursor.is_none() || items.len() >= self.limit {
-                return Ok(Page { items, cursor, unread });
+                return Ok(Page { items, cursor, unread, units });
             }
         }
     }

@@ -1,12 +1,15 @@
 //! `larder serve`: DynamoDB's protocol on a port.
 //!
-//! Once it accepts requests it prints one line to stdout, `listening on http://ADDRESS`, for programs that
-//! start it. What is meant for people goes to stderr, and only to a terminal.
+//! Once it accepts requests it prints `listening on http://ADDRESS` to stdout, for programs that start it, and in a second
+//! line, where it has one, `the console is on http://ADDRESS`. What is meant for people goes to stderr, and only to a terminal.
 //!
-//! With `--schema` every write is held against schemas; `schemas.rs` has them.
+//! With `--schema` every write is held against schemas; `schemas.rs` has them. With `--access` and TLS, `keys.rs` has who there is and
+//! the certificates.
 //!
 //! SIGTERM and SIGINT stop it after the requests it accepted; a second one stops it at once.
 
+mod follow;
+mod keys;
 mod schemas;
 
 use std::fmt::Display;
@@ -14,21 +17,26 @@ use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use larder::Address;
 use larder::store::STORE_VARIABLE;
-use larder_server::{ArchiveOptions, Config, Durability, Error, Limits, Server, StoreConfig};
+use larder::{Address, Store};
+use larder_console::Console as Pages;
+use larder_server::{ArchiveOptions, Audit, Config, Door, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
 
-use schemas::{ModeWord, Schemas};
+use super::console;
+use follow::{Followed, Seen, follow};
+use keys::{AccessFile, TlsArguments};
+use schemas::{InForce, ModeWord, Schemas};
 
 /// Serve DynamoDB's protocol.
 ///
 /// Point any AWS SDK at it: set its endpoint URL to http://127.0.0.1:8000 and give it any region and any
-/// credentials. Requests are not authenticated.
+/// credentials. With --access it asks for those of its own, and without it does not look at them.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Where the store is, created if absent [env: LARDER_STORE] [default: larder-data]
@@ -74,9 +82,37 @@ pub(crate) struct Serve {
     /// What is done with a write that breaks a schema
     #[arg(long, value_enum, default_value_t, requires = "schema")]
     schema_mode: ModeWord,
-    /// Listen on an address other machines can reach, although anybody who reaches it may read and write
-    #[arg(long)]
-    allow_remote: bool,
+    /// Where the console is, on loopback: records, states and tables in a browser [default: 127.0.0.1:8001, if it is free]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    console: Option<SocketAddr>,
+    /// Open no console
+    #[arg(long, conflicts_with = "console")]
+    no_console: bool,
+    /// Answer only requests that are signed by somebody in this file, within their policies; `larder access` writes it. Read
+    /// again when it changes
+    #[arg(long, value_name = "FILE")]
+    access: Option<PathBuf>,
+    /// Give all regions and accounts the same tables. Otherwise tables are of us-east-1 and account 000000000000, and whoever signs
+    /// for another region is refused
+    #[arg(long, requires = "access")]
+    shared: bool,
+    /// Note in this file who asked for what, and whether they were let: JSON, a line each; never a value or a secret
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArguments,
+    /// Listen on an address other machines can reach without --access, so that anybody who reaches it may read and write
+    #[arg(long, alias = "allow-remote")]
+    allow_anonymous: bool,
+    /// Listen there with --access and without TLS, such as behind a proxy that speaks it
+    #[arg(long, requires = "access")]
+    allow_plain: bool,
+    /// Answer to this name too, beside localhost and the address it listens on; may be repeated
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Let web pages of this origin use it, as in http://localhost:3000; no page may otherwise; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -103,7 +139,25 @@ impl Serve {
                     Some((seen, rules?))
                 }
             };
-            let config = self.into_config()?;
+            let (console, no_console, paths) = (self.console, self.no_console, self.schema.clone());
+            if console.is_some() && self.access.is_some() {
+                return Err("the console asks nobody for a key, and --access does: leave out --console, and look with `larder \
+                            console --store dynamodb:URL` and a key in the environment"
+                    .to_owned());
+            }
+            let no_console = no_console || self.access.is_some();
+            let access = self.access.as_deref().map(AccessFile::read).transpose()?;
+            let certificates = self.tls.read(&self.allow_host)?;
+            let mut config = self.into_config()?;
+            config.access = access.as_ref().map(|(file, _)| file.principals());
+            config.tls = certificates.as_ref().map(|(certificates, _)| certificates.tls());
+            let scheme = if config.tls.is_some() { "https" } else { "http" };
+            if config.allow_anonymous && config.access.is_none() && !config.address.ip().is_loopback() {
+                tracing::warn!(
+                    "anybody who reaches {} may read, change and delete everything: --access asks for signatures",
+                    config.address
+                );
+            }
             let store = config.store.clone();
             let mut server = Server::bind(config).await.map_err(|error| advise(&error))?;
             if let (Some(schemas), Some((seen, rules))) = (schemas, read) {
@@ -111,10 +165,32 @@ impl Serve {
                 schemas.enforce(rules, &engine);
                 let counted = schemas.clone();
                 server = server.with_metrics(move || counted.metrics());
-                let following = schemas.follow(engine, seen);
-                tokio::spawn(following.map_err(|error| format!("cannot watch signals: {error}"))?);
+                follow_on(InForce { schemas, engine }, seen)?;
             }
-            announce(server.address(), &store).map_err(|error| format!("cannot write to stdout: {error}"))?;
+            if let Some((file, seen)) = access {
+                follow_on(file, seen)?;
+            }
+            if let Some((certificates, seen)) = certificates {
+                follow_on(certificates, seen)?;
+            }
+            let pages = if no_console { None } else { pages(&mut server, console, paths)? };
+            let opened = pages.as_ref().map(Pages::address);
+            announce(scheme, server.address(), opened, &store)
+                .map_err(|error| format!("cannot write to stdout: {error}"))?;
+            let (stop, mut stopped) = tokio::sync::watch::channel(());
+            let shown = pages.map(|pages| {
+                tokio::spawn(pages.run(async move {
+                    let _ = stopped.changed().await;
+                }))
+            });
+            let shutdown = async {
+                shutdown.await;
+                // It is on the store that is about to be closed.
+                drop(stop);
+                if let Some(shown) = shown {
+                    let _ = shown.await;
+                }
+            };
             server.run(shutdown).await.map_err(|error| advise(&error))
         })
     }
@@ -157,9 +233,69 @@ impl Serve {
         let mut limits = Limits::of_this_machine();
         limits.memory_bytes = self.memory_limit.unwrap_or(limits.memory_bytes);
         limits.connections = self.connections;
-        let (address, allow_remote, ttl_delay) = (self.dynamodb, self.allow_remote, self.ttl_delay);
+        let mut door = Door::default();
+        for name in &self.allow_host {
+            door.allow_host(name).map_err(|error| format!("--allow-host {name}: {error}"))?;
+        }
+        for origin in &self.allow_origin {
+            door.allow_origin(origin).map_err(|error| format!("--allow-origin {origin}: {error}"))?;
+        }
+        let audit = match &self.audit {
+            None => None,
+            Some(path) => {
+                let opened =
+                    Audit::open(path).map_err(|error| format!("--audit {}: {error}", path.display()))?;
+                Some(Arc::new(opened))
+            }
+        };
+        let (address, allow_anonymous, ttl_delay) = (self.dynamodb, self.allow_anonymous, self.ttl_delay);
         let history_bytes_max = self.history_limit;
-        Ok(Config { address, allow_remote, store, archive, ttl_delay, limits, history_bytes_max })
+        Ok(Config {
+            address,
+            allow_anonymous,
+            allow_plain: self.allow_plain,
+            door,
+            tls: None,
+            access: None,
+            shared: self.shared,
+            audit,
+            store,
+            archive,
+            ttl_delay,
+            limits,
+            history_bytes_max,
+        })
+    }
+}
+
+/// Reads files again when they change, for as long as the server runs.
+fn follow_on(followed: impl Followed, seen: Seen) -> Result<(), String> {
+    let following = follow(Arc::new(followed), seen);
+    tokio::spawn(following.map_err(|error| format!("cannot watch signals: {error}"))?);
+    Ok(())
+}
+
+/// The console beside a server: where it was asked for, or where it is usual if that is free. Nothing is read for it before
+/// somebody opens it.
+fn pages(
+    server: &mut Server,
+    asked: Option<SocketAddr>,
+    schemas: Vec<PathBuf>,
+) -> Result<Option<Pages>, String> {
+    let place = format!("dynamodb:http://{}", server.address());
+    let store = Store::sharing(server.engine().clone(), server.clock().clone(), place);
+    let address = asked.unwrap_or(console::PORT);
+    match console::open(address, store, Box::new(console::files(schemas)), false) {
+        Ok(pages) => {
+            let engine = server.engine().clone();
+            let pages = pages.with_requests(console::requests(server.requests()));
+            Ok(Some(pages.with_metrics(move || console::metrics(&engine))))
+        }
+        Err(error) if asked.is_none() => {
+            tracing::warn!("there is no console: {}, with --console", console::advise(&error));
+            Ok(None)
+        }
+        Err(error) => Err(console::advise(&error)),
     }
 }
 
@@ -212,16 +348,27 @@ fn connections(text: &str) -> Result<usize, String> {
     }
 }
 
-fn announce(address: SocketAddr, store: &StoreConfig) -> io::Result<()> {
+fn announce(
+    scheme: &str,
+    address: SocketAddr,
+    console: Option<SocketAddr>,
+    store: &StoreConfig,
+) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "listening on http://{address}")?;
+    let console_line =
+        console.map(|console| format!("the console is on http://{console}\n")).unwrap_or_default();
+    // At once: whoever has read the first line may read no further.
+    stdout.write_all(format!("listening on {scheme}://{address}\n{console_line}").as_bytes())?;
     stdout.flush()?;
     if io::stderr().is_terminal() {
         let place = match store {
             StoreConfig::Memory => "in memory, gone when it stops".to_owned(),
             StoreConfig::Directory { path, .. } => format!("in {}", path.display()),
         };
-        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url http://{address}");
+        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url {scheme}://{address}");
+        if let Some(console) = console {
+            eprintln!("Look at it in a browser: http://{console}");
+        }
         eprintln!("Stop it with Ctrl-C.");
     }
     Ok(())
@@ -231,7 +378,16 @@ fn announce(address: SocketAddr, store: &StoreConfig) -> io::Result<()> {
 pub(super) fn advise(error: &Error) -> String {
     match error {
         Error::Remote { .. } => {
-            format!("{error}: use a loopback address such as 127.0.0.1, or add --allow-remote")
+            format!(
+                "{error}: use a loopback address such as 127.0.0.1, or say with --access who may come in, or with \
+                 --allow-anonymous that everybody may"
+            )
+        }
+        Error::Plain { .. } => {
+            format!(
+                "{error}: add --tls self-signed or a certificate, or say with --allow-plain that something else \
+                 encrypts it"
+            )
         }
         Error::Listen { address, cause } if cause.kind() == io::ErrorKind::AddrInUse => format!(
             "cannot listen on {address}: another program already does; stop it, or choose another \

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn schema() -> Schema {
-        let text = "system test\ntable t {\n  key  id\n  entity E {\n    id: string nonempty\n  }\n}\n";
+        let text = "system test\ntable things {\n  key  id\n  entity E {\n    id: string nonempty\n  }\n}\n";
         Schema::load("test.larder", text, &mut NoFiles, &Environment::new()).schema.expect("it is right")
     }
 
@@ -199,7 +199,7 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
         for entity in [Some("E".to_owned()), None] {
-            let stored = Stored { table: "t".to_owned(), entity, item: item.clone() };
+            let stored = Stored { table: "things".to_owned(), entity, item: item.clone() };
             let line = write(&schema(), &stored, &[]);
             assert!(!line.contains('\n'));
             let read = Line::read(&serde_json::from_str(&line).unwrap()).unwrap();

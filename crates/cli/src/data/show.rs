@@ -6,22 +6,18 @@
 use std::fmt::Write as _;
 
 use larder::jiff::Timestamp;
+use larder::text::{self, hidden};
 use larder::{Entry, UnixTime};
 use larder_model::{AttributeValue, Item};
 use larder_schema::instant_text;
 use larder_schema::schema::Precision;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{Kind, values};
+use super::Kind;
 
 /// Wider cells of a table are cut.
 const CELL_COLUMNS_MAX: usize = 40;
-
-/// Stands for a secret. It is no value of any field, so nobody writes it back.
-pub(crate) fn hidden() -> Json {
-    json!({"secret": "not shown"})
-}
 
 /// The end of an item's life, where the store keeps it longer; as it is called there.
 pub(super) const FRESH_UNTIL: &str = "larder_fresh_until";
@@ -35,7 +31,7 @@ fn members(kind: &Kind, entry: &Entry, secrets: bool) -> Vec<(String, Json)> {
         let shown = if kind.schema.is_secret(field) && !secrets {
             hidden()
         } else {
-            values::to_json(&kind.schema, &field.kind, value)
+            text::to_json(&kind.schema, &field.kind, value)
         };
         found.push((field.name.clone(), shown));
     }
@@ -191,6 +187,8 @@ pub(crate) fn key_text(kind: &Kind, key: &Item) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -24,8 +24,11 @@ pub(crate) struct Larder {
 
 impl Larder {
     pub(crate) fn serve(arguments: &[&str]) -> Larder {
-        let mut child =
-            command(arguments).stdout(Stdio::piped()).spawn().expect("the binary was built with this test");
+        Self::start(command(arguments))
+    }
+
+    pub(crate) fn start(mut command: Command) -> Larder {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built with this test");
         let mut output = BufReader::new(child.stdout.take().expect("the output is piped"));
         let (tell, hear) = mpsc::channel();
         thread::spawn(move || {

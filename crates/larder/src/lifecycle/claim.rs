@@ -201,6 +201,7 @@ impl<R: Record> Claims<R> {
     async fn candidate(&self, lane: &Lane, range: &Range, item: Item) -> Result<Option<Item>, Error> {
         let track = &self.track;
         let state = track.state(&range.state)?;
+        track.state_in(&item)?;
         let leased = state.lease_millis.is_some();
         let reads = track.claims().any(|transition| track.reads_item(transition));
         // What an index shows a part of is read: nothing is claimed that nobody could work on.

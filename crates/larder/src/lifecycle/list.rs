@@ -149,7 +149,7 @@ impl<R: Record> Listing<R> {
     fn shown(&self, range: &Range, item: &Item, now: UnixTime) -> Result<Option<Standing<R>>, Error> {
         let track = &self.track;
         let state = track.state(&range.state)?;
-        let asked_for = track.lifecycle().state_of(item) == Some(state)
+        let asked_for = track.state_in(item)? == state
             && match self.what {
                 What::Due if state.lease_millis.is_some() => {
                     track.ran_out(state, item, now) && !track.is_exhausted(&track.written(item))
@@ -399,12 +399,11 @@ impl Lane {
     fn belongs(&self, track: &Track, range: &Range, item: &Item) -> bool {
         let core = &track.core;
         let ours = core.schema.entity_of(core.table(), item).is_some_and(|entity| entity.name == core.name());
-        let Some(state) = track.lifecycle().state_of(item).filter(|state| ours && state.name == range.state)
-        else {
-            return false;
-        };
+        // What is in no known state begins as this one does: whoever asked is told that it cannot be read.
+        let Some(state) = track.lifecycle().state_of(item) else { return ours };
         let since = track.since(state, item).map(Timestamp::as_millisecond);
-        range.before.is_none_or(|before| since.is_none_or(|since| since <= before.millis()))
+        ours && state.name == range.state
+            && range.before.is_none_or(|before| since.is_none_or(|since| since <= before.millis()))
     }
 
     fn query(&self, track: &Track, range: &Range) -> Result<Query, Error> {

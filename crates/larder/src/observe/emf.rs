@@ -62,6 +62,7 @@ fn unit(kind: MetricKind) -> &'static str {
         | MetricKind::Load
         | MetricKind::Write
         | MetricKind::Queue
-        | MetricKind::Stuck => "Count",
+        | MetricKind::Stuck
+        | MetricKind::Saved => "Count",
     }
 }

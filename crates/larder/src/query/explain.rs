@@ -58,6 +58,7 @@ pub(super) fn explain(core: &Core, asked: &Asked) -> Explanation {
     let request = asked.request(core, asked.start.clone(), asked.limit, false);
     let mut renderer = Renderer::new();
     let condition = renderer.key_condition(&request.key_condition);
+    let filter = request.filter.as_ref().map(|filter| renderer.condition(filter));
     let placeholders = renderer.finish();
 
     let mut keys = condition.clone();
@@ -82,6 +83,9 @@ pub(super) fn explain(core: &Core, asked: &Asked) -> Explanation {
         json.insert("IndexName".into(), index.to_string().into());
     }
     json.insert("KeyConditionExpression".into(), condition.into());
+    if let Some(filter) = filter {
+        json.insert("FilterExpression".into(), filter.into());
+    }
     json.insert("ExpressionAttributeNames".into(), json!(placeholders.names));
     let values: Map<String, Json> =
         placeholders.values.iter().map(|(name, value)| (name.clone(), typed(value))).collect();

@@ -190,6 +190,60 @@ impl<R: Record> Update<R> {
         self
     }
 
+    /// Only if the fields that were named before this, and the version, are still as in an item that was read; of one in
+    /// parts, all of it. It is given as the store has it.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Book, Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use larder::store::ops::{GetItem, ReturnCapacity};
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// # let (table, key) = (larder_model::TableName::new("library")?, library.books().stored_key("1")?);
+    /// # let request = GetItem { table, key, projection: None, consistent: true, capacity: ReturnCapacity::None };
+    /// let books = library.shelf::<Book>();
+    /// let read = library.store().get_item(request).await?.expect("it is there");
+    /// books.update("1").set("title", "Emma".to_owned()).if_as_read(&read).await?;
+    /// let late = books.update("1").set("title", "Ema".to_owned()).if_as_read(&read).await;
+    /// assert!(matches!(late, Err(larder::Error::Conflict { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn if_as_read(mut self, read: &Item) -> Self {
+        let entity = self.core.entity();
+        let changes = &self.changes;
+        let named = changes.set.keys().chain(&changes.clear).chain(changes.partial());
+        let fields = named.filter_map(|name| entity.field(name)).filter(|field| field.is_stored());
+        // What was moved into parts is guarded with them.
+        let here = |name: &str| oversize::guard(read).is_none() || read.contains(name);
+        let version = entity.policy.versions.then_some(VERSION);
+        let names = fields.map(|field| field.attribute.as_str()).filter(|name| here(name)).chain(version);
+        let same = names.map(|name| unchanged(name, read)).chain(oversize::same_parts(&self.core, read));
+        self.changes.condition = self.changes.condition.clone().into_iter().chain(same).reduce(and);
+        self
+    }
+
+    /// The item as it is, and as it would be after this. Nothing is written.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Book, Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// # library.books().create(NewBook::new("1")).await?;
+    /// let (before, after) = library.shelf::<Book>().update("1").add("copies", 2).preview().await?;
+    /// assert_eq!((before.get("copies"), after.get("copies")), (Some(&1.into()), Some(&3.into())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn preview(self) -> Result<(Item, Item), Error> {
+        let key = self.key?;
+        self.core.preview(&key, self.changes).await
+    }
+
     /// What a transaction makes a step of.
     pub(crate) fn into_parts(self) -> (Arc<Core>, Result<Item, Error>, Changes) {
         (self.core, self.key, self.changes)
@@ -338,6 +392,18 @@ impl Core {
         Err(self.conflict(key, "it never stayed the same long enough to be written").into())
     }
 
+    /// The item as it is, and as a partial write would make it.
+    async fn preview(&self, key: &Item, changes: Changes) -> Result<(Item, Item), Error> {
+        let changes = self.settled(changes);
+        self.check_changes(&changes)?;
+        let scope = self.scope(&changes);
+        self.known_from_key(key, &changes, &scope)?;
+        let item = self.load(key, true).await?.ok_or_else(|| self.missing(key))?;
+        let rewrite = self.rewrite(key, &changes, &scope, self.fields_of(&item)?, Some(&item))?;
+        let after = self.applied(key, &item, &rewrite)?;
+        Ok((oversize::without_marks(item), oversize::without_marks(after)))
+    }
+
     /// What is there, if it is known from a failed condition it need not be read again.
     async fn current(&self, key: &Item, known: Option<Box<Item>>) -> Result<Option<Item>, Error> {
         match known {
@@ -389,16 +455,19 @@ impl Core {
         rewrite: Rewrite,
         guard: Condition,
     ) -> Result<Item, Error> {
-        let applied = rewrite.update.apply(Some(whole), key).map_err(|error| Error::Corrupt {
-            entity: self.name().to_owned(),
-            key: self.key_text(key),
-            cause: error.to_string(),
-        })?;
-        let item = oversize::without_marks(applied);
+        let item = oversize::without_marks(self.applied(key, whole, &rewrite)?);
         let saved = self.write_whole(item.clone(), Some(guard)).await;
         self.cache.wrote(key, false);
         saved?;
         Ok(item)
+    }
+
+    fn applied(&self, key: &Item, item: &Item, rewrite: &Rewrite) -> Result<Item, Error> {
+        rewrite.update.apply(Some(item), key).map_err(|error| Error::Corrupt {
+            entity: self.name().to_owned(),
+            key: self.key_text(key),
+            cause: error.to_string(),
+        })
     }
 
     /// The changes with their values as a new record would have them: nothing twice in a set, and what is of another type

@@ -15,9 +15,9 @@ use larder_engine::ops::{
     ProjectionKind, ProjectionSpecification, Request, Response, StreamSpecification, TableStatus,
     TagResource, TimeToLive, UpdateContinuousBackups, UpdateTable, UpdateTimeToLive,
 };
-use larder_engine::{Engine, Error as EngineError, KEYLESS, Worked};
+use larder_engine::{Engine, Error as EngineError, KEYLESS, Lookback, Worked};
 use larder_model::{
-    ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, KeySchema, KeyType, Projection,
+    ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, Item, KeySchema, KeyType, Projection,
     StreamView, TableDefinition, TableName, Throughput,
 };
 use larder_schema::{Environment, Schema};
@@ -25,11 +25,52 @@ use larder_storage::{Key, Options};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::items::{NOT_OF_ITEMS, tables};
-use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, TableChange};
+use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, Store, TableChange};
 use crate::guard::{Guard, Mode, Rules, Tally};
 
 /// How soon what has expired leaves the disk.
 const TICK: Duration = Duration::from_secs(1);
+
+impl Store {
+    /// What became of a table's items, or of the one with this key: the newest changes first, at most so many, and only those
+    /// below a number if one is given. A table keeps them for its stream and for recovery. `None`: only an embedded store
+    /// can be asked.
+    ///
+    /// ```
+    /// # use larder::store::{Store, ops::{PutItem, WriteOptions}};
+    /// # use larder_model::{Billing, Item, KeyAttribute, KeySchema, KeyType, StreamView, TableDefinition, TableName, Tags};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let store = Store::memory().await;
+    /// # let table = TableName::new("carts")?;
+    /// # let key = KeySchema { partition: vec![KeyAttribute { name: "id".to_owned(), kind: KeyType::S }], sort: Vec::new() };
+    /// # store.create_table(&TableDefinition {
+    /// #     name: table.clone(), attributes: vec![("id".to_owned(), KeyType::S)], key, indexes: Vec::new(), billing: Billing::OnDemand,
+    /// #     on_demand_limits: None, stream: Some(StreamView::NewAndOldImages), encryption: None, class: None,
+    /// #     deletion_protection: false, tags: Tags::new(),
+    /// # }).await?;
+    /// # let key: Item = [("id", "seven")].into_iter().collect();
+    /// # store.put_item(PutItem { table: table.clone(), item: key.clone(), options: WriteOptions::default() }).await?;
+    /// let past = store.look_back(&table, Some(key), None, 10).await?.expect("it is embedded");
+    /// assert_eq!((past.changes.len(), past.more_before), (1, None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn look_back(
+        &self,
+        table: &TableName,
+        key: Option<Item>,
+        before: Option<u64>,
+        most: usize,
+    ) -> Result<Option<Lookback>, Error> {
+        let Some(engine) = self.engine().cloned() else { return Ok(None) };
+        let (table, now) = (table.clone(), self.clock().now());
+        blocking(move || engine.look_back(&table, key.as_ref(), before, most, now))
+            .await
+            .map(Some)
+            .map_err(error)
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Embedded {
@@ -64,6 +105,12 @@ impl Embedded {
     pub(super) async fn empty(place: String, clock: Clock) -> Result<Self, Error> {
         let key = Key::from_env().map_err(|cause| error(cause.into()))?;
         Ok(Self::new(blocking(Engine::memory).await.map_err(error)?, clock, place, key.is_some()).at_work())
+    }
+
+    /// On an engine that somebody else works for.
+    pub(super) fn sharing(engine: Engine, clock: Clock, place: String) -> Self {
+        let has_key = engine.store().is_sealed();
+        Self::new(engine, clock, place, has_key)
     }
 
     fn new(engine: Engine, clock: Clock, place: String, has_key: bool) -> Self {
@@ -548,7 +595,12 @@ mod tests {
             on_demand_limits: None,
         };
         let definition = carts();
-        let store = Embedded::open(directory.path(), Clock::system()).await.unwrap();
+        // Nobody works for these stores unasked: an index is filled only by who pauses.
+        let open = || {
+            let engine = Engine::open(directory.path(), Options::default()).unwrap();
+            Embedded::new(engine, Clock::system(), String::new(), false)
+        };
+        let store = open();
         store.create_table(&definition).await.unwrap();
         let request = UpdateTable {
             attributes: attributes(&index.key),
@@ -558,9 +610,7 @@ mod tests {
         store.core.engine.update_table(request, store.core.clock.now()).await.unwrap();
         drop(store);
 
-        // Nobody works for this one unasked.
-        let engine = Engine::open(directory.path(), Options::default()).unwrap();
-        let store = Embedded::new(engine, Clock::system(), String::new(), false);
+        let store = open();
         let busy = async || store.describe(&definition.name).await.unwrap().unwrap().busy;
         assert_eq!(busy().await, Some(Busy::Index { name: index.name.clone(), removing: false }));
         store.pause(0).await.unwrap();

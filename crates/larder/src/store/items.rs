@@ -154,61 +154,12 @@ pub(super) const NOT_OF_ITEMS: &str =
 
 /// The tables a request is about, in its order, once or more each.
 pub(super) fn tables(request: &Request) -> Vec<TableName> {
-    match request {
-        Request::GetItem(request) => vec![request.table.clone()],
-        Request::PutItem(request) => vec![request.table.clone()],
-        Request::UpdateItem(request) => vec![request.table.clone()],
-        Request::DeleteItem(request) => vec![request.table.clone()],
-        Request::Query(request) => vec![request.table.clone()],
-        Request::Scan(request) => vec![request.table.clone()],
-        Request::BatchGetItem(request) => request.tables.iter().map(|table| table.table.clone()).collect(),
-        Request::BatchWriteItem(request) => request.tables.iter().map(|(table, _)| table.clone()).collect(),
-        Request::TransactGetItems(request) => request.gets.iter().map(|get| get.table.clone()).collect(),
-        Request::TransactWriteItems(request) => {
-            request.writes.iter().map(|write| write.table.clone()).collect()
-        }
-        _ => Vec::new(),
-    }
+    request.tables().into_iter().cloned().collect()
 }
 
 /// What DynamoDB calls the operation.
 pub(super) fn operation(request: &Request) -> &'static str {
-    match request {
-        Request::CreateTable(_) => "CreateTable",
-        Request::DescribeTable(_) => "DescribeTable",
-        Request::ListTables(_) => "ListTables",
-        Request::UpdateTable(_) => "UpdateTable",
-        Request::DeleteTable(_) => "DeleteTable",
-        Request::UpdateTimeToLive(_) => "UpdateTimeToLive",
-        Request::DescribeTimeToLive(_) => "DescribeTimeToLive",
-        Request::TagResource(_) => "TagResource",
-        Request::UntagResource(_) => "UntagResource",
-        Request::ListTagsOfResource(_) => "ListTagsOfResource",
-        Request::UpdateContinuousBackups(_) => "UpdateContinuousBackups",
-        Request::DescribeContinuousBackups(_) => "DescribeContinuousBackups",
-        Request::RestoreTableToPointInTime(_) => "RestoreTableToPointInTime",
-        Request::CreateBackup(_) => "CreateBackup",
-        Request::DescribeBackup(_) => "DescribeBackup",
-        Request::ListBackups(_) => "ListBackups",
-        Request::DeleteBackup(_) => "DeleteBackup",
-        Request::RestoreTableFromBackup(_) => "RestoreTableFromBackup",
-        Request::DescribeLimits => "DescribeLimits",
-        Request::DescribeEndpoints => "DescribeEndpoints",
-        Request::GetItem(_) => "GetItem",
-        Request::PutItem(_) => "PutItem",
-        Request::UpdateItem(_) => "UpdateItem",
-        Request::DeleteItem(_) => "DeleteItem",
-        Request::Query(_) => "Query",
-        Request::Scan(_) => "Scan",
-        Request::BatchGetItem(_) => "BatchGetItem",
-        Request::BatchWriteItem(_) => "BatchWriteItem",
-        Request::TransactGetItems(_) => "TransactGetItems",
-        Request::TransactWriteItems(_) => "TransactWriteItems",
-        Request::ListStreams(_) => "ListStreams",
-        Request::DescribeStream(_) => "DescribeStream",
-        Request::GetShardIterator(_) => "GetShardIterator",
-        Request::GetRecords(_) => "GetRecords",
-    }
+    request.operation().name()
 }
 
 fn item(row: Row) -> Result<Item, Error> {
@@ -229,13 +180,8 @@ fn page(output: PageOutput) -> Result<Page, Error> {
         count: output.count,
         scanned: output.scanned,
         last_key: output.last_key,
-        units: output.consumed.as_ref().map_or(0.0, units),
+        units: output.consumed.as_ref().map_or(0.0, Consumed::units),
     })
-}
-
-/// All units together, those of indexes included.
-fn units(consumed: &Consumed) -> f64 {
-    consumed.table_units + consumed.indexes.iter().map(|(_, _, units)| units).sum::<f64>()
 }
 
 /// A backend that answers something else than it was asked is not a store.

@@ -77,7 +77,8 @@ impl Reading {
         samples.map(|((_, labels), value)| (labels, *value))
     }
 
-    fn sum(&self, name: &str, wanted: &[(&str, &str)]) -> f64 {
+    /// All samples of a name together that have these labels.
+    pub fn sum(&self, name: &str, wanted: &[(&str, &str)]) -> f64 {
         let chosen = self.of(name).filter(|(labels, _)| {
             wanted.iter().all(|(label, value)| labels.get(*label).is_some_and(|known| known == value))
         });

@@ -107,9 +107,14 @@ impl Board<'_> {
         });
 
         let mut metrics = Vec::new();
+        let saved = metric_name(schema, MetricKind::Saved);
         for (at, entity) in entities.iter().enumerate() {
+            // A hit that begins a refresh saves no call: where there may be such, hits do not tell.
+            let is_each_saved =
+                entity.policy.stale_millis.is_none() && entity.policy.refresh_percent.is_none();
+            let Some(saved) = saved.or(is_each_saved.then_some(hit)) else { continue };
             let label = format!("{}: calls saved", entity.name);
-            metrics.push(of_entity(hit, entity, json!({"id": format!("saved{at}"), "label": label})));
+            metrics.push(of_entity(saved, entity, json!({"id": format!("saved{at}"), "label": label})));
             if let Some(cost) = cost_of_call(schema, entity) {
                 let expression = format!("saved{at} * {cost}");
                 let label = format!("{}: dollars saved", entity.name);
@@ -117,14 +122,16 @@ impl Board<'_> {
                 metrics.push(json!([{"expression": expression, "label": label, "id": id, "yAxis": "right"}]));
             }
         }
-        self.graph(Graph {
-            title: "Saved calls",
-            unit: "calls",
-            metrics,
-            statistic: "Sum",
-            stacked: false,
-            alarm: None,
-        });
+        if !metrics.is_empty() {
+            self.graph(Graph {
+                title: "Saved calls",
+                unit: "calls",
+                metrics,
+                statistic: "Sum",
+                stacked: false,
+                alarm: None,
+            });
+        }
 
         if let Some(latency) = metric_name(schema, MetricKind::Latency) {
             let of_each = entities.iter().flat_map(|entity| {

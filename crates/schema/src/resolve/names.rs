@@ -513,7 +513,8 @@ pub(super) fn stored_name(
     written: &TableSettings,
     schema: &Schema,
 ) -> ParamText {
-    let Some((text, span)) = &written.name else { return ParamText::text(&table.name.text) };
+    let by_itself = (ParamText::text(&table.name.text), table.name.span);
+    let (text, span) = written.name.as_ref().unwrap_or(&by_itself);
     let mut sample = String::new();
     for part in &text.0 {
         match part {

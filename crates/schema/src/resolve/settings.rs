@@ -231,6 +231,12 @@ pub const SETTINGS: &[SettingRule] = &[
     rule(Place::Metrics, "write", "NAME", "the metric that counts writes"),
     rule(Place::Metrics, "queue", "NAME", "the metric that tells how many writes wait behind"),
     rule(Place::Metrics, "stuck", "NAME", "the metric that counts leases that ran out"),
+    rule(
+        Place::Metrics,
+        "saved",
+        "NAME",
+        "the metric that counts calls of a source that hits made unnecessary",
+    ),
 ];
 
 /// Blocks that may stand in a file besides tables, types and sources.

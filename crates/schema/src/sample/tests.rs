@@ -3,7 +3,7 @@ use crate::{Environment, NoFiles};
 
 fn schema(fields: &str) -> Schema {
     let text = format!(
-        "system test\ntable t {{\n  key  pk\n  entity E {{\n    key  \"E#{{id}}\"\n{fields}\n  }}\n}}\ntype Inner {{ week: int in 1..=53, note: string? }}\n"
+        "system test\ntable things {{\n  key  pk\n  entity E {{\n    key  \"E#{{id}}\"\n{fields}\n  }}\n}}\ntype Inner {{ week: int in 1..=53, note: string? }}\n"
     );
     let loaded = Schema::load("test.larder", &text, &mut NoFiles, &Environment::new());
     loaded.schema.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics))

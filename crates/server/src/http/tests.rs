@@ -10,7 +10,7 @@ use crate::{Config, Server, StoreConfig};
 fn request(target: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "POST / HTTP/1.1\r\nhost: here\r\nx-amz-target: {target}\r\n\
+        "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: {target}\r\n\
          content-type: application/x-amz-json-1.0\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
@@ -69,7 +69,7 @@ fn a_panic_is_an_error_of_ours_and_leaves_the_connection_open() {
         assert_eq!(answer(&mut stream), (200, r#"{"TableNames":[]}"#.to_owned()));
     }
     // Nothing of the memory for requests was lost.
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let (_, metrics) = answer(&mut stream);
     assert!(metrics.contains("\nlarder_requests_memory_bytes 0\n"), "{metrics}");
     drop(stream);

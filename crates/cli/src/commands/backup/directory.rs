@@ -182,14 +182,10 @@ fn receive(
     skip_damage: bool,
     bar: &ProgressBar,
 ) -> Result<Made, String> {
-    let host = endpoint.strip_prefix("http://").ok_or_else(|| {
-        format!("{endpoint}: give http://HOST:PORT; for a server behind TLS, take a tunnel to it")
-    })?;
-    let host = host.trim_end_matches('/');
     let mut incoming = Incoming::new(repository).map_err(|error| told(&error))?;
     let path = if skip_damage { format!("{PATH}?skip-damage") } else { PATH.to_owned() };
     let cannot = |error: String| format!("{endpoint}: {error}");
-    let mut answer = http::post(host, &path, &incoming.asks()).map_err(cannot)?;
+    let mut answer = http::post(endpoint, &path, &incoming.asks()).map_err(cannot)?;
     if answer.status != 200 {
         let mut text = String::new();
         // What it says is only for the message.

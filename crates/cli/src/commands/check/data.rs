@@ -71,7 +71,15 @@ struct Found {
     kinds: BTreeMap<(String, String, &'static str), Kind>,
     /// More there is, beyond the limit.
     cut: bool,
-    fixes: Vec<(Item, Changes)>,
+    fixes: Vec<Fix>,
+}
+
+/// An item, what would be changed of it, and that in words.
+#[derive(Debug)]
+struct Fix {
+    item: Item,
+    changes: Changes,
+    told: String,
 }
 
 /// Attributes with their values; none for what is left out.
@@ -253,7 +261,8 @@ impl Data {
         if self.fix {
             let changes = checker.mend(&item, now);
             if !changes.is_empty() {
-                found.fixes.push((item, changes));
+                let told = changes.iter().map(|change| difference(checker, &item, change));
+                found.fixes.push(Fix { told: told.collect::<Vec<_>>().join(", "), item, changes });
             }
         }
         true
@@ -266,11 +275,8 @@ impl Data {
         table: &TableName,
         found: &Found,
     ) -> Result<(), larder::store::Error> {
-        for (item, changes) in &found.fixes {
-            eprintln!(
-                "{table}  {}",
-                changes.iter().map(|change| difference(item, change)).collect::<Vec<_>>().join(", ")
-            );
+        for fix in &found.fixes {
+            eprintln!("{table}  {}", fix.told);
         }
         if found.fixes.is_empty() || !self.yes {
             if !found.fixes.is_empty() {
@@ -282,7 +288,7 @@ impl Data {
         let Some(definition) = definition else { return Ok(()) };
         let keys: Vec<String> = definition.key.attributes().map(|part| part.name.clone()).collect();
         let (mut written, mut changed) = (0, 0);
-        for (item, changes) in &found.fixes {
+        for Fix { item, changes, .. } in &found.fixes {
             let key = keys.iter().filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect();
             let mut update = Update::default();
             for (name, value) in changes {
@@ -370,7 +376,9 @@ fn named(violation: &Violation) -> (String, String) {
     }
 }
 
-fn difference(item: &Item, (name, value): &(String, Option<AttributeValue>)) -> String {
+fn difference(checker: &Checker, item: &Item, (name, value): &(String, Option<AttributeValue>)) -> String {
+    let is_secret = checker.is_secret(item, name);
+    let shown = |value: &AttributeValue| if is_secret { "a secret".to_owned() } else { shown(value) };
     let before = item.get(name).map_or_else(|| "missing".to_owned(), shown);
     format!("{name}: {before} -> {}", value.as_ref().map_or_else(|| "left out".to_owned(), shown))
 }

@@ -67,22 +67,16 @@ fn text(from: &str) -> Result<String, String> {
     if !is_url(from) {
         return file(Path::new(from));
     }
-    let Some(rest) = from.strip_prefix("http://") else {
-        return Err(format!(
-            "cannot read {from}: only http:// is; save it with `curl -o metrics.txt {from}` and give the file"
-        ));
-    };
-    let (host, path) = match rest.find('/') {
-        Some(at) => rest.split_at(at),
-        None => (rest, "/metrics"),
+    let host_at = from.find("://").map_or(0, |at| at + 3);
+    let (endpoint, path) = match from[host_at..].find('/') {
+        Some(at) => from.split_at(host_at + at),
+        None => (from, "/metrics"),
     };
     let path = if path == "/" { "/metrics" } else { path };
     let cannot = |cause: String| {
-        format!(
-            "cannot read http://{host}{path}: {cause}; see that `larder serve` or your program runs there"
-        )
+        format!("cannot read {endpoint}{path}: {cause}; see that `larder serve` or your program runs there")
     };
-    match http::get(host, path).map_err(cannot)? {
+    match http::get(endpoint, path).map_err(cannot)? {
         (200, text) => Ok(text),
         (status, _) => Err(cannot(format!("it answers {status}"))),
     }

@@ -21,6 +21,7 @@ pub(super) struct View {
     pub(super) speed: u32,
     pub(super) place: String,
     pub(super) address: SocketAddr,
+    pub(super) console: SocketAddr,
     pub(super) systems: Vec<SystemView>,
     pub(super) news: VecDeque<News>,
 }
@@ -90,10 +91,10 @@ pub(super) fn frame(view: &View, (rows, columns): (usize, usize)) -> Vec<String>
         head(view, &url, wider),
         table(view, BAR_CELLS + wider),
         view.systems.iter().flat_map(lifecycles).collect(),
-        faults(view),
+        faults(&view.systems.iter().collect::<Vec<_>>()),
         Vec::new(),
         vec![
-            style(look_inside(&url)).dim().to_string(),
+            format!("Look inside: http://{}, the console, in a browser", view.console),
             style("Ctrl-C ends it, with a summary.").dim().to_string(),
         ],
     ];
@@ -187,10 +188,11 @@ pub(super) fn lifecycles(system: &SystemView) -> Vec<String> {
     lines.collect()
 }
 
-fn faults(view: &View) -> Vec<String> {
-    let sum = |count: fn(&SystemView) -> u64| view.systems.iter().map(count).sum::<u64>();
+/// What went wrong, and what became of it.
+pub(super) fn faults(systems: &[&SystemView]) -> Vec<String> {
+    let sum = |count: fn(&SystemView) -> u64| systems.iter().map(|system| count(system)).sum::<u64>();
     let failed = sum(|system| system.counts.failed);
-    let last = view.systems.iter().rev().find_map(|system| Some((system.name, system.failure.as_deref()?)));
+    let last = systems.iter().rev().find_map(|system| Some((system.name, system.failure.as_deref()?)));
     let why = match last {
         Some((name, why)) => {
             format!(
@@ -310,6 +312,7 @@ mod tests {
             speed: 1800,
             place: "/tmp/larder-demo".to_owned(),
             address: ([127, 0, 0, 1], 8000).into(),
+            console: ([127, 0, 0, 1], 8001).into(),
             systems: vec![
                 system("keiba", true),
                 system("weather", true),

@@ -88,6 +88,8 @@ impl Summary {
                 },
                 "items": view.held.items,
                 "expired": view.held.expired,
+                "split": view.held.split,
+                "faulty": view.held.faulty,
                 "states": states(view),
             })
         });
@@ -113,6 +115,8 @@ impl Summary {
         });
         text.push_str(&format!("forecasts cost ${spent:.4}; the cache saved ${saved:.4}\n"));
         text.extend(self.rows.iter().flat_map(|row| screen::lifecycles(&row.view)).map(|line| line + "\n"));
+        let views: Vec<&SystemView> = self.rows.iter().map(|row| &row.view).collect();
+        text.extend(screen::faults(&views).into_iter().map(|line| line + "\n"));
         let faults = self.faults();
         if faults.is_empty() {
             text.push_str(

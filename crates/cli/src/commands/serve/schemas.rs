@@ -1,30 +1,19 @@
 //! The schemas that writes are held against, and others once their files change.
 //!
-//! They are read at the start, where one that is wrong ends it, and again at SIGHUP and when a file was changed, added
-//! or removed and then left alone for a moment. What is right is in force from the next write; what is not is logged,
-//! and what was in force stays so.
+//! They are read at the start, where one that is wrong ends it, and again as `follow.rs` says. What is right is in force from
+//! the next write; what is not is logged, and what was in force stays so.
 
-use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use larder::guard::{Guard, Mode, Rules, Tally};
 use larder_engine::Engine;
 use larder_schema::{Colour, render_all};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::MissedTickBehavior;
 
+use super::follow::{Followed, Seen, look};
 use crate::project;
 use crate::terminal::count;
-
-/// Files, when each was written last, and how long it is.
-pub(super) type Seen = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
-
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum ModeWord {
@@ -59,7 +48,7 @@ impl Schemas {
 
     /// The rules that the files give now, or what is wrong with them; and the files as they were before they were read.
     pub(super) fn read(&self) -> (Seen, Result<Rules, String>) {
-        (self.look(), self.rules())
+        (look(self.all_files()), self.rules())
     }
 
     fn rules(&self) -> Result<Rules, String> {
@@ -88,32 +77,6 @@ impl Schemas {
         self.tally.expose(self.mode)
     }
 
-    /// Reads the files again whenever that is worth it, from now on and for ever.
-    pub(super) fn follow(self, engine: Engine, read: Seen) -> io::Result<impl Future<Output = ()>> {
-        let mut hangup = signal(SignalKind::hangup())?;
-        Ok(async move {
-            let mut ticks = tokio::time::interval(LOOK);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let (mut read, mut before) = (read.clone(), read);
-            loop {
-                let asked = tokio::select! {
-                    _ = ticks.tick() => false,
-                    _ = hangup.recv() => true,
-                };
-                let Some(seen) = self.aside(Self::look).await else { continue };
-                // A file that is still being written is read once it is whole.
-                let settled = seen != read && seen == before;
-                before = seen;
-                if (asked || settled)
-                    && let Some((seen, rules)) = self.aside(Self::read).await
-                {
-                    read = seen;
-                    self.take(rules, &engine);
-                }
-            }
-        })
-    }
-
     fn take(&self, rules: Result<Rules, String>, engine: &Engine) {
         let schemas = project::listed(&self.paths);
         self.tally.read(rules.is_ok());
@@ -129,26 +92,16 @@ impl Schemas {
         }
     }
 
-    /// Does what waits for the disk on another thread.
-    async fn aside<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Option<T> {
-        let schemas = self.clone();
-        tokio::task::spawn_blocking(move || work(&schemas)).await.ok()
-    }
-
     /// All files that are schemas or parts of them.
-    fn look(&self) -> Seen {
-        let files = self.files().unwrap_or_default();
+    fn all_files(&self) -> Vec<PathBuf> {
+        let mut files = self.files().unwrap_or_default();
         let parts = files.iter().flat_map(|path| {
             let text = project::text(path).unwrap_or_default();
             project::includes(&text).into_iter().map(|part| project::beside(path, &part))
         });
         let parts: Vec<PathBuf> = parts.collect();
-        let written = |path: PathBuf| {
-            let seen = path.metadata();
-            let at = seen.as_ref().ok().and_then(|seen| seen.modified().ok());
-            (path, (at, seen.map_or(0, |seen| seen.len())))
-        };
-        files.into_iter().chain(parts).map(written).collect()
+        files.extend(parts);
+        files
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, String> {
@@ -161,5 +114,22 @@ impl Schemas {
             }
         }
         Ok(files)
+    }
+}
+
+/// Schemas, and the store that they are in force on.
+#[derive(Debug)]
+pub(super) struct InForce {
+    pub(super) schemas: Schemas,
+    pub(super) engine: Engine,
+}
+
+impl Followed for InForce {
+    fn files(&self) -> Vec<PathBuf> {
+        self.schemas.all_files()
+    }
+
+    fn read_again(&self) {
+        self.schemas.take(self.schemas.rules(), &self.engine);
     }
 }

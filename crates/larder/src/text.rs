@@ -7,20 +7,51 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use larder::FieldType;
-use larder::Value;
 use larder_model::Number;
+use larder_schema::jiff::civil::Date;
 use larder_schema::jiff::{SignedDuration, Timestamp};
 use larder_schema::schema::Precision;
-use larder_schema::{Field, Schema, Type, civil_date, civil_datetime, instant_exact};
+use larder_schema::{Field, Schema, Type, Value, civil_date, civil_datetime, instant_exact};
 use serde_json::{Map, Value as Json, json};
+
+pub mod json;
+
+use json::JsonError;
+
+use crate::FieldType;
 
 /// Longer ones are cut in messages.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
+/// Stands for a secret. It is no value of any field, so nobody writes it back.
+///
+/// ```
+/// assert_eq!(larder::text::hidden().to_string(), r#"{"secret":"not shown"}"#);
+/// ```
+pub fn hidden() -> Json {
+    json!({"secret": "not shown"})
+}
+
 /// Reads the values of one field.
-#[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let library = library::Library::open(larder::Store::memory().await).await?;
+/// use larder::text::{Reader, to_json};
+///
+/// let schema = library.schema();
+/// let (_, book) = schema.entity("Book").expect("the schema has it");
+/// let year = book.field("year").expect("a book has one");
+/// let value = Reader::of(schema, year).text(&year.kind, "year", "1813")?;
+/// assert_eq!(to_json(schema, &year.kind, &value), 1813);
+/// assert!(Reader::of(schema, year).text(&year.kind, "year", "long ago").is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
     schema: &'a Schema,
     /// It is not repeated in a message.
     secret: bool,
@@ -29,25 +60,33 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn of(schema: &'a Schema, field: &Field) -> Self {
+    /// Reads values of this field; a secret is not repeated in a message.
+    pub fn of(schema: &'a Schema, field: &Field) -> Self {
         Self { schema, secret: schema.is_secret(field), as_it_came: false }
     }
 
-    pub(super) fn as_it_came(self) -> Self {
+    /// Takes what is not of its type as it came.
+    pub fn as_it_came(self) -> Self {
         Self { as_it_came: true, ..self }
     }
 
-    pub(super) fn open(schema: &'a Schema) -> Self {
+    /// Reads values that are no field's own, such as those that name a partition.
+    pub fn open(schema: &'a Schema) -> Self {
         Self { schema, secret: false, as_it_came: false }
     }
 
     /// A value written as text. `path` is what a message calls it.
-    pub(super) fn text(self, kind: &Type, path: &str, text: &str) -> Result<Value, String> {
+    pub fn text(self, kind: &Type, path: &str, text: &str) -> Result<Value, String> {
         let json = match kind {
             Type::Bool | Type::Json | Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Named(_) => {
-                match serde_json::from_str(text) {
+                match json::parse(text) {
                     Ok(json) => json,
-                    Err(_) if self.as_it_came && *kind != Type::Json => Json::String(text.to_owned()),
+                    Err(error @ JsonError::Digits(_)) if !self.secret => {
+                        return Err(format!("`{path}`: {error}"));
+                    }
+                    Err(JsonError::Form(_)) if self.as_it_came && *kind != Type::Json => {
+                        Json::String(text.to_owned())
+                    }
                     Err(_) => return Err(self.wrong(kind, path, text)),
                 }
             }
@@ -56,8 +95,9 @@ impl<'a> Reader<'a> {
         self.json(kind, path, &json)
     }
 
-    pub(super) fn json(self, kind: &Type, path: &str, json: &Json) -> Result<Value, String> {
-        if self.secret && *json == super::hidden() {
+    /// A value written as JSON.
+    pub fn json(self, kind: &Type, path: &str, json: &Json) -> Result<Value, String> {
+        if self.secret && *json == hidden() {
             return Err(format!("`{path}` is a secret that was not shown: read it with --show-secrets"));
         }
         match (kind, json) {
@@ -179,8 +219,39 @@ fn wanted(kind: &Type) -> String {
     }
 }
 
+/// Which moment of a day is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Midnight.
+    First,
+    /// The last one before midnight.
+    Last,
+}
+
+/// The first or last moment of a day that is given where a moment is wanted, in UTC and as the type has it.
+///
+/// ```
+/// use larder::text::{End, of_day};
+/// use larder_schema::Type;
+///
+/// assert_eq!(of_day(&Type::Epoch, "2026-01-15", End::Last).as_deref(), Some("2026-01-15T23:59:59Z"));
+/// assert_eq!(of_day(&Type::String, "2026-01-15", End::First), None);
+/// ```
+pub fn of_day(kind: &Type, text: &str, end: End) -> Option<String> {
+    let day: Date = text.parse().ok().filter(|_| text.len() == "2026-01-15".len())?;
+    let zone = if *kind == Type::Datetime { "" } else { "Z" };
+    let time = match (kind, end) {
+        (Type::Instant(_) | Type::Epoch | Type::Datetime, End::First) => "00:00:00",
+        (Type::Instant(Precision::Millis), End::Last) => "23:59:59.999",
+        (Type::Instant(Precision::Micros), End::Last) => "23:59:59.999999",
+        (Type::Instant(Precision::Seconds) | Type::Epoch | Type::Datetime, End::Last) => "23:59:59",
+        _ => return None,
+    };
+    Some(format!("{day}T{time}{zone}"))
+}
+
 /// A value as JSON that [`Reader::json`] reads back.
-pub(super) fn to_json(schema: &Schema, kind: &Type, value: &Value) -> Json {
+pub fn to_json(schema: &Schema, kind: &Type, value: &Value) -> Json {
     match (kind, value) {
         (Type::List(_) | Type::Set(_), Value::List(values)) => {
             let of = kind.member().unwrap_or(kind);
@@ -243,7 +314,7 @@ mod tests {
         let text = r#"
 system test
 naming camel
-table t {
+table things {
   key  id
   entity E {
     id:   string nonempty

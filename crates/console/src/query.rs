@@ -1,0 +1,598 @@
+//! What an address asks of an entity or a table: by which index, which part of it, filtered how.
+//!
+//! ```text
+//! by=by_last_crawled  a.country=DE  from=…  until=…  newest=1  limit=50  cursor=…
+//! f=domain  o=begins  v=www         a filter; there may be several
+//! ```
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use larder::store::ops::{Query, ReturnCapacity, Scan};
+use larder::store::{Comparator, Condition, Deployed, Operand};
+use larder::text::{End, Reader, of_day};
+use larder::{Entry, Fields, Store, Unread};
+use larder_expr::{KeyCondition, KeyTest, SortTest};
+use larder_model::{
+    AttributeType, AttributeValue, Item, KeyAttribute, KeySchema, Path, Projection, TableName,
+};
+use larder_schema::schema::Index;
+use larder_schema::{Access, Type};
+use serde_json::Value as Json;
+
+use crate::address::Given;
+use crate::code::{self, Ask};
+use crate::house::{Kind, Secrets, key_value};
+use crate::show;
+
+pub(crate) const PAGE: usize = 50;
+pub(crate) const PAGE_MAX: usize = 1000;
+/// The same of records that may be split over many items, and are put together to be shown.
+const SPLIT_PAGE_MAX: usize = 25;
+/// The table's own key.
+pub(crate) const BY_KEY: &str = "key";
+/// The whole table.
+pub(crate) const BY_ALL: &str = "all";
+
+/// Everything a filter can say: how an address names it, and how people do.
+pub(crate) const OPERATORS: [(&str, &str); 14] = [
+    ("eq", "="),
+    ("ne", "≠"),
+    ("lt", "<"),
+    ("le", "≤"),
+    ("gt", ">"),
+    ("ge", "≥"),
+    ("between", "between a..b"),
+    ("in", "one of a, b"),
+    ("begins", "begins with"),
+    ("contains", "contains"),
+    ("lacks", "does not contain"),
+    ("exists", "is there"),
+    ("missing", "is not there"),
+    ("type", "is of type"),
+];
+
+/// Why nothing was found.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Wrong {
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Asked(String),
+    /// The store failed.
+    #[error("{0}")]
+    Store(String),
+}
+
+impl From<String> for Wrong {
+    fn from(text: String) -> Self {
+        Self::Asked(text)
+    }
+}
+
+impl From<larder::store::Error> for Wrong {
+    fn from(error: larder::store::Error) -> Self {
+        match &error {
+            larder::store::Error::Refused { code, .. } if code == "ValidationException" => {
+                Self::Asked(error.to_string())
+            }
+            _ => Self::Store(error.to_string()),
+        }
+    }
+}
+
+impl From<larder::Error> for Wrong {
+    fn from(error: larder::Error) -> Self {
+        match error {
+            larder::Error::Store(error) => error.into(),
+            other => Self::Asked(other.to_string()),
+        }
+    }
+}
+
+/// A page of what was found.
+#[derive(Debug)]
+pub(crate) struct Found<T> {
+    pub(crate) rows: Vec<T>,
+    pub(crate) cursor: Option<String>,
+    pub(crate) unread: Unread,
+    pub(crate) units: f64,
+    /// What was asked of the store.
+    pub(crate) request: Json,
+}
+
+/// How many on a page.
+pub(crate) fn limit(given: &Given) -> usize {
+    given.said("limit").and_then(|text| text.parse().ok()).unwrap_or(PAGE).clamp(1, PAGE_MAX)
+}
+
+/// The filters of an address, in order.
+pub(crate) fn filters(given: &Given) -> Vec<(&str, &str, &str)> {
+    let all = given.all("f").zip(given.all("o")).zip(given.all("v"));
+    all.map(|((field, operator), value)| (field, operator, value))
+        .filter(|(field, ..)| !field.is_empty())
+        .collect()
+}
+
+/// What an address asks, without what it leaves empty. A filter is kept as the three that it is, empty value or not.
+pub(crate) fn settled(given: &Given) -> Given {
+    let plain = given.iter().filter(|(name, value)| !["f", "o", "v"].contains(name) && !value.is_empty());
+    let filters = filters(given).into_iter();
+    let filters = filters.flat_map(|(field, operator, value)| [("f", field), ("o", operator), ("v", value)]);
+    plain.chain(filters).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// How an index of an entity, or its key, is asked.
+pub(crate) fn access(kind: &Kind<'_>, by: &str) -> Option<(Option<String>, Access)> {
+    let index: Option<&Index> = match by {
+        BY_KEY => None,
+        alias => Some(kind.table.index(alias)?),
+    };
+    Some((index.map(|index| index.alias.clone()), kind.entity.access(kind.table, index)?))
+}
+
+/// The records that an address asks for.
+pub(crate) async fn records(
+    kind: &Kind<'_>,
+    by: &str,
+    given: &Given,
+    most: usize,
+) -> Result<Found<Entry>, Wrong> {
+    let filter = entity_filter(kind, given)?;
+    // What was split is read whole.
+    let most = if kind.entity.policy.may_split() { most.min(SPLIT_PAGE_MAX) } else { most };
+    if by == BY_ALL {
+        // One request of the store at a time: whoever looks at the next page asks for the next one.
+        let mut scan = kind.shelf.scan().at_any_price().once().limit(most);
+        if let Some(filter) = filter {
+            scan = scan.filter(filter);
+        }
+        if given.said("expired").is_some() {
+            scan = scan.even_expired();
+        }
+        if let Some(cursor) = given.said("cursor") {
+            scan = scan.start_at(cursor);
+        }
+        let condition = scan.condition()?;
+        let page = scan.page().await?;
+        let ask = Ask {
+            table: kind.name,
+            index: None,
+            keys: None,
+            filter: condition.as_ref(),
+            forward: true,
+            limit: most,
+        };
+        let (rows, cursor, unread, units) = (page.items, page.cursor, page.unread, page.units);
+        return Ok(Found { rows, cursor, unread, units, request: ask.json() });
+    }
+    let Some((index, access)) = access(kind, by) else {
+        return Err(Wrong::Asked(format!("{} has no index `{by}`", kind.entity.name)));
+    };
+    let mut partition = Fields::new();
+    for argument in &access.arguments {
+        let name = format!("a.{}", argument.name);
+        let given = given
+            .said(&name)
+            .ok_or_else(|| format!("`{}` is missing: give it to see a partition", argument.name))?;
+        let value = Reader::open(kind.schema()).text(&argument.kind, &argument.name, given)?;
+        partition.insert(argument.name.clone(), value);
+    }
+    let mut query = match &index {
+        Some(index) => kind.shelf.index_by(index, partition),
+        None => kind.shelf.within_by(partition),
+    };
+    let sort = access.sort.as_ref().map_or(Type::String, |sort| sort.kind.clone());
+    let bound = |name: &str, end: End| {
+        let text = given.said(name).map(|text| of_day(&sort, text, end).unwrap_or_else(|| text.to_owned()));
+        text.map(|text| Reader::open(kind.schema()).text(&sort, name, &text)).transpose()
+    };
+    if let Some(value) = bound("at", End::First)? {
+        query = query.at(value);
+    }
+    if let Some(value) = bound("from", End::First)? {
+        query = query.from(value);
+    }
+    if let Some(value) = bound("until", End::Last)? {
+        query = query.until(value);
+    }
+    if let Some(text) = given.said("begins") {
+        query = query.begins_with(text);
+    }
+    if given.said("newest").is_some() {
+        query = query.newest_first();
+    }
+    if given.said("expired").is_some() {
+        query = query.even_expired();
+    }
+    if let Some(filter) = filter {
+        query = query.filter(filter);
+    }
+    query = query.limit(most).once();
+    let explained = query.explain()?;
+    if let Some(cursor) = given.said("cursor") {
+        query = query.start_at(cursor);
+    }
+    let page = query.page().await?;
+    let request = serde_json::from_str(&explained.request).unwrap_or_default();
+    Ok(Found { rows: page.items, cursor: page.cursor, unread: page.unread, units: page.units, request })
+}
+
+fn entity_filter(kind: &Kind<'_>, given: &Given) -> Result<Option<Condition>, String> {
+    let mut all = None;
+    for (name, operator, text) in filters(given) {
+        let field = kind.entity.field(name).filter(|field| field.is_stored());
+        let lifecycle = kind.entity.lifecycle(name);
+        if field.is_some_and(|field| kind.schema().tells_secret(kind.entity, field)) {
+            return Err(secret(name));
+        }
+        let (attribute, of) = match (field, lifecycle) {
+            (Some(field), _) => (&field.attribute, field.kind.clone()),
+            (None, Some(lifecycle)) => (&lifecycle.attribute, Type::String),
+            (None, None) => return Err(format!("`{name}` is no stored field of {}", kind.entity.name)),
+        };
+        // A day is enough where a moment is compared: its first or its last.
+        let end = match operator {
+            "lt" | "ge" => Some(End::First),
+            "le" | "gt" => Some(End::Last),
+            _ => None,
+        };
+        let read = |text: &str, of: &Type| {
+            let day = end.and_then(|end| of_day(of, text, end));
+            let text = day.as_deref().unwrap_or(text);
+            let value = Reader::open(kind.schema()).text(of, name, text)?;
+            let stored = kind.schema().encode(of, &value);
+            stored.ok_or_else(|| format!("`{name}` cannot be compared with `{text}`"))
+        };
+        // What a list, a set or a text may contain is a member of it.
+        let member = of.member().cloned().unwrap_or_else(|| of.clone());
+        let condition = condition(attribute, operator, text, &|text| read(text, &of), &|text| match of {
+            Type::String | Type::Url | Type::Uuid { .. } | Type::Choice(_) => {
+                Ok(AttributeValue::S(text.to_owned()))
+            }
+            _ => read(text, &member),
+        })?;
+        all = Some(both(all, condition));
+    }
+    Ok(all)
+}
+
+/// Whether what is asked holds an attribute: an index may hold a part of an item.
+pub(crate) fn is_held(kind: &Kind<'_>, by: &str, attribute: &str) -> bool {
+    let index = kind.table.index(by).filter(|_| by != BY_KEY && by != BY_ALL);
+    index.is_none_or(|index| index.holds(kind.table, attribute))
+}
+
+/// The same of a table as it is.
+fn holds(deployed: &Deployed, by: &str, attribute: &str) -> bool {
+    let definition = &deployed.definition;
+    let Some(index) = index_of(deployed, by) else { return true };
+    let is_key = definition.key.attributes().chain(index.key.attributes()).any(|key| key.name == attribute);
+    match &index.projection {
+        Projection::All => true,
+        Projection::KeysOnly => is_key,
+        Projection::Include(names) => is_key || names.iter().any(|name| name == attribute),
+    }
+}
+
+fn lacks(by: &str, name: &str) -> String {
+    format!(
+        "the index `{by}` does not hold `{name}`, so every filter on it would answer wrongly: ask another way"
+    )
+}
+
+fn secret(name: &str) -> String {
+    format!("`{name}` is a secret, and a filter would tell it: filter by something else")
+}
+
+fn both(before: Option<Condition>, next: Condition) -> Condition {
+    match before {
+        Some(before) => Condition::And(Box::new(before), Box::new(next)),
+        None => next,
+    }
+}
+
+fn condition(
+    attribute: &str,
+    operator: &str,
+    text: &str,
+    read: &dyn Fn(&str) -> Result<AttributeValue, String>,
+    member: &dyn Fn(&str) -> Result<AttributeValue, String>,
+) -> Result<Condition, String> {
+    let path = Path::attribute(attribute);
+    let value = Operand::Path(path.clone());
+    let compare = |comparator: Comparator| {
+        Ok(Condition::Compare { left: value.clone(), comparator, right: Operand::value(read(text)?) })
+    };
+    match operator {
+        "eq" => compare(Comparator::Equal),
+        "ne" => compare(Comparator::NotEqual),
+        "lt" => compare(Comparator::Less),
+        "le" => compare(Comparator::LessOrEqual),
+        "gt" => compare(Comparator::Greater),
+        "ge" => compare(Comparator::GreaterOrEqual),
+        "between" => {
+            let (low, high) = text
+                .split_once("..")
+                .ok_or_else(|| format!("between what? `{text}` is not written as low..high"))?;
+            let (low, high) = (Operand::value(read(low.trim())?), Operand::value(read(high.trim())?));
+            Ok(Condition::Between { value, low, high })
+        }
+        "in" => {
+            let list = text.split(',').map(|text| Ok(Operand::value(read(text.trim())?)));
+            Ok(Condition::In { value, list: list.collect::<Result<_, String>>()? })
+        }
+        "begins" => Ok(Condition::BeginsWith { value, prefix: Operand::value(text) }),
+        "contains" => Ok(Condition::Contains { value, part: Operand::value(member(text)?) }),
+        "lacks" => {
+            Ok(Condition::Not(Box::new(Condition::Contains { value, part: Operand::value(member(text)?) })))
+        }
+        "exists" => Ok(Condition::Exists(path)),
+        "missing" => Ok(Condition::NotExists(path)),
+        "type" => {
+            let kind = AttributeType::from_name(&text.to_uppercase());
+            let kind = kind
+                .ok_or_else(|| format!("`{text}` is no type: S, N, B, BOOL, NULL, L, M, SS, NS or BS is"))?;
+            Ok(Condition::TypeIs { path, kind })
+        }
+        other => Err(format!("there is no operator `{other}`")),
+    }
+}
+
+/// A condition as somebody writes it who has no schema. What looks like a number may be one in a set, or a part of a text.
+fn guessed_condition(name: &str, operator: &str, text: &str) -> Result<Condition, String> {
+    let read = |text: &str| Ok(guessed(text));
+    let as_text = match guessed(text) {
+        AttributeValue::S(text) => text,
+        _ => text.to_owned(),
+    };
+    let is_text = |_: &str| Ok(AttributeValue::S(as_text.clone()));
+    match operator {
+        "begins" => condition(name, operator, &as_text, &read, &read),
+        "contains" | "lacks" => {
+            let (either, or) = (
+                condition(name, "contains", text, &read, &read)?,
+                condition(name, "contains", text, &read, &is_text)?,
+            );
+            let any = if either == or { either } else { Condition::Or(Box::new(either), Box::new(or)) };
+            Ok(if operator == "lacks" { Condition::Not(Box::new(any)) } else { any })
+        }
+        _ => condition(name, operator, text, &read, &read),
+    }
+}
+
+/// A value as somebody writes it who has no schema: `12` is a number, `"12"` a text, `true` what it says, all else a text.
+pub(crate) fn guessed(text: &str) -> AttributeValue {
+    let quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    match text {
+        _ if quoted => AttributeValue::S(text[1..text.len() - 1].to_owned()),
+        "true" => AttributeValue::Bool(true),
+        "false" => AttributeValue::Bool(false),
+        "null" => AttributeValue::Null,
+        text => text.parse().map_or_else(|_| AttributeValue::S(text.to_owned()), AttributeValue::N),
+    }
+}
+
+/// How an address names an index of a table. One that is called like another way to ask is told apart.
+pub(crate) fn by_index(name: &str) -> String {
+    if [BY_KEY, BY_ALL].contains(&name) { format!("index.{name}") } else { name.to_owned() }
+}
+
+fn index_of<'a>(deployed: &'a Deployed, by: &str) -> Option<&'a larder_model::IndexDefinition> {
+    deployed.definition.indexes.iter().find(|index| by_index(index.name.as_str()) == by)
+}
+
+/// The keys of a table or of one of its indexes.
+fn keys<'a>(deployed: &'a Deployed, by: &str) -> Option<&'a KeySchema> {
+    match by {
+        BY_KEY => Some(&deployed.definition.key),
+        name => index_of(deployed, name).map(|index| &index.key),
+    }
+}
+
+/// The items that an address asks for.
+pub(crate) async fn items(
+    store: &Store,
+    table: &TableName,
+    deployed: &Deployed,
+    secrets: &Secrets,
+    by: &str,
+    given: &Given,
+    most: usize,
+) -> Result<Found<Item>, Wrong> {
+    let mut filter = None;
+    for (name, operator, text) in filters(given) {
+        if secrets.hide(name) {
+            return Err(secret(name).into());
+        }
+        if !holds(deployed, by, name) {
+            return Err(lacks(by, name).into());
+        }
+        filter = Some(both(filter, guessed_condition(name, operator, text)?));
+    }
+    let index = index_of(deployed, by).map(|index| index.name.clone());
+    let start = given.said("cursor").map(read_cursor).transpose()?;
+    let forward = given.said("newest").is_none();
+    let (ask_index, ask_filter) = (index.clone(), filter.clone());
+    let mut ask = Ask {
+        table,
+        index: ask_index.as_ref(),
+        keys: None,
+        filter: ask_filter.as_ref(),
+        forward,
+        limit: most,
+    };
+    if by == BY_ALL {
+        let request = ask.json();
+        let scan = Scan {
+            filter,
+            start,
+            limit: Some(most),
+            capacity: ReturnCapacity::Total,
+            ..Scan::of(table.clone())
+        };
+        let page = store.scan(scan).await?;
+        return Ok(found(page, request));
+    }
+    let keys = keys(deployed, by).ok_or_else(|| format!("{table} has no index `{by}`"))?;
+    let mut tests = Vec::new();
+    for attribute in &keys.partition {
+        let text = given.said(&format!("a.{}", attribute.name));
+        let text =
+            text.ok_or_else(|| format!("`{}` is missing: give it to see a partition", attribute.name))?;
+        let value = key_value(attribute, text)?;
+        tests
+            .push(KeyTest { attribute: attribute.name.as_str().into(), test: SortTest::Equal(value.into()) });
+    }
+    if let Some(attribute) = keys.sort.first()
+        && let Some(test) = sort_test(attribute, given)?
+    {
+        tests.push(KeyTest { attribute: attribute.name.as_str().into(), test });
+    }
+    let key_condition = KeyCondition { tests };
+    ask.keys = Some(&key_condition);
+    let request = ask.json();
+    let query = Query {
+        table: table.clone(),
+        index,
+        key_condition: key_condition.clone(),
+        filter,
+        legacy_filter: false,
+        projection: None,
+        select: None,
+        limit: Some(most),
+        forward,
+        start,
+        consistent: false,
+        skip_damaged: false,
+        capacity: ReturnCapacity::Total,
+    };
+    let page = store.query(query).await?;
+    Ok(found(page, request))
+}
+
+fn found(page: larder::store::Page, request: Json) -> Found<Item> {
+    let cursor = page.last_key.as_ref().map(write_cursor);
+    Found { rows: page.items, cursor, unread: Unread::default(), units: page.units, request }
+}
+
+fn sort_test(attribute: &KeyAttribute, given: &Given) -> Result<Option<SortTest>, String> {
+    let bound = |name: &str| given.said(name).map(|text| key_value(attribute, text)).transpose();
+    let (at, from, until) = (bound("at")?, bound("from")?, bound("until")?);
+    if given.said("begins").is_some() && (at.is_some() || from.is_some() || until.is_some()) {
+        return Err("a range and a beginning are two ways to say one thing: give one of them".to_owned());
+    }
+    Ok(match (at, from, until, given.said("begins")) {
+        (Some(at), ..) => Some(SortTest::Equal(at.into())),
+        (None, Some(from), Some(until), _) => Some(SortTest::Between(from.into(), until.into())),
+        (None, Some(from), None, _) => Some(SortTest::GreaterOrEqual(from.into())),
+        (None, None, Some(until), _) => Some(SortTest::LessOrEqual(until.into())),
+        (None, None, None, Some(text)) => {
+            Some(SortTest::BeginsWith(AttributeValue::S(text.to_owned()).into()))
+        }
+        (None, None, None, None) => None,
+    })
+}
+
+fn write_cursor(key: &Item) -> String {
+    URL_SAFE_NO_PAD.encode(Json::Object(show::item_json(key)).to_string())
+}
+
+fn read_cursor(text: &str) -> Result<Item, String> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let item = bytes.and_then(|text| show::read_item(&text).ok());
+    item.ok_or_else(|| "this is no place to go on from: begin at the first page".to_owned())
+}
+
+/// The view of an entity as a `larder` command.
+pub(crate) fn command(kind: &Kind<'_>, by: &str, given: &Given, store: &str) -> String {
+    let mut words = vec!["larder".to_owned()];
+    if by == BY_ALL {
+        words.extend(["scan".to_owned(), kind.full_name()]);
+    } else {
+        words.extend(["query".to_owned(), kind.full_name()]);
+        if by != BY_KEY {
+            words.push(by.to_owned());
+        }
+        let arguments = given.iter().filter_map(|(name, value)| Some((name.strip_prefix("a.")?, value)));
+        words.extend(
+            arguments.filter(|(_, value)| !value.is_empty()).map(|(name, value)| format!("{name}={value}")),
+        );
+        for (name, option) in
+            [("at", "--at"), ("from", "--from"), ("until", "--until"), ("begins", "--begins-with")]
+        {
+            if let Some(value) = given.said(name) {
+                words.push(format!("{option}={value}"));
+            }
+        }
+        if given.said("newest").is_some() {
+            words.push("--newest-first".to_owned());
+        }
+    }
+    if given.said("expired").is_some() {
+        words.push("--even-expired".to_owned());
+    }
+    words.extend(["--limit".to_owned(), limit(given).to_string(), "--store".to_owned(), store.to_owned()]);
+    let words: Vec<String> = words.iter().map(|word| code::shell(word)).collect();
+    let unsaid = if filters(given).is_empty() { "" } else { "  # without the filters: a command has none" };
+    format!("{}{unsaid}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_without_a_schema_is_what_it_looks_like() {
+        for (text, value) in [
+            ("12", AttributeValue::from(12)),
+            ("\"12\"", AttributeValue::from("12")),
+            ("true", AttributeValue::Bool(true)),
+            ("null", AttributeValue::Null),
+            ("\"", AttributeValue::from("\"")),
+            ("a b", AttributeValue::from("a b")),
+        ] {
+            assert_eq!(guessed(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_operator_holds_of_what_it_says_and_of_nothing_else() {
+        let read = |text: &str| Ok(guessed(text));
+        let of = |value: AttributeValue| -> Item { [("a", value)].into_iter().collect() };
+        let set = AttributeValue::Ss(["x".to_owned(), "y".to_owned()].into());
+        let cases = [
+            ("eq", "5", of(5.into()), of(6.into())),
+            ("ne", "5", of(6.into()), of(5.into())),
+            ("lt", "5", of(4.into()), of(5.into())),
+            ("le", "5", of(5.into()), of(6.into())),
+            ("gt", "5", of(6.into()), of(5.into())),
+            ("ge", "5", of(5.into()), of(4.into())),
+            ("between", "2..4", of(4.into()), of(5.into())),
+            ("in", "2, 4", of(4.into()), of(3.into())),
+            ("begins", "ab", of("abc".into()), of("bab".into())),
+            ("contains", "y", of(set.clone()), of("x".into())),
+            ("lacks", "z", of(set.clone()), of("xyz".into())),
+            ("exists", "", of(AttributeValue::Null), Item::new()),
+            ("missing", "", Item::new(), of(AttributeValue::Null)),
+            ("type", "ss", of(set), of("x".into())),
+        ];
+        assert_eq!(cases.each_ref().map(|(name, ..)| *name), OPERATORS.map(|(name, _)| name));
+        for (name, text, yes, no) in cases {
+            let condition = condition("a", name, text, &read, &read).expect(name);
+            assert_eq!(condition.holds(Some(&yes)).ok(), Some(true), "{name}");
+            assert_eq!(condition.holds(Some(&no)).ok(), Some(false), "{name}");
+        }
+        assert!(condition("a", "between", "1", &read, &read).is_err());
+        assert!(condition("a", "type", "integer", &read, &read).is_err());
+        assert!(condition("a", "like", "x", &read, &read).is_err());
+    }
+
+    #[test]
+    fn a_cursor_comes_back_and_nothing_else_does() {
+        let key: Item =
+            [("pk", AttributeValue::from("a")), ("sk", AttributeValue::from(7))].into_iter().collect();
+        assert_eq!(read_cursor(&write_cursor(&key)), Ok(key));
+        for text in ["", "!!", "e30x", "bm8"] {
+            assert!(read_cursor(text).is_err(), "{text}");
+        }
+    }
+}

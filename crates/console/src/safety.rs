@@ -1,0 +1,271 @@
+//! Who may ask, and who may change: the console has no password, so everything rests on where a request comes from.
+//!
+//! A page of another site can make a browser send requests here, and a name of another site can be made to lead here. So a
+//! request must name loopback as its host, a change must come from a page of ours, and carry what only a page of ours has.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use hyper::Method;
+use hyper::header::{COOKIE, HOST, HeaderMap, ORIGIN};
+use parking_lot::Mutex;
+
+use crate::address::Given;
+
+const RANDOM_BYTES: usize = 32;
+/// What is kept of secrets that somebody is about to write.
+const ASIDE_MAX: usize = 64;
+const ASIDE_BYTES_MAX: usize = 8 << 20;
+/// The name of the token in a form.
+pub(crate) const TOKEN: &str = "token";
+
+/// What this process alone knows.
+#[derive(Debug)]
+pub(crate) struct Safety {
+    address: SocketAddr,
+    /// In every form.
+    token: String,
+    /// In the cookie.
+    session: String,
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It names another host.
+    Host,
+    /// It comes from a page of another site.
+    Site,
+    /// It has no token of this process.
+    Token,
+}
+
+impl Refusal {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Host => {
+                "This console answers to 127.0.0.1, [::1] and localhost alone: open it by one of these."
+            }
+            Self::Site => "This came from a page of another site, and was not done.",
+            Self::Token => {
+                "This form is of another run of the console, and nothing was done: go back, load the page again, and \
+                 send it once more."
+            }
+        }
+    }
+}
+
+impl Safety {
+    pub(crate) fn new(address: SocketAddr) -> Result<Self, getrandom::Error> {
+        Ok(Self { address, token: random()?, session: random()? })
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether any page may be given.
+    pub(crate) fn may_ask(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = text(headers, HOST.as_str()).unwrap_or_default();
+        if headers.get_all(HOST).iter().count() != 1
+            || !self.hosts().iter().any(|known| known.eq_ignore_ascii_case(host))
+        {
+            return Err(Refusal::Host);
+        }
+        // A link on another site may lead here; a frame, a picture or a script there may not.
+        let foreign = is_foreign(headers);
+        let follows_link = *method == Method::GET && text(headers, "sec-fetch-mode") == Some("navigate");
+        if foreign && !(follows_link && text(headers, "sec-fetch-dest") == Some("document")) {
+            return Err(Refusal::Site);
+        }
+        Ok(())
+    }
+
+    /// Whether what takes long, or costs, may be begun by opening an address: not by a link of another site.
+    pub(crate) fn may_take_long(headers: &HeaderMap) -> Result<(), Refusal> {
+        if is_foreign(headers) { Err(Refusal::Site) } else { Ok(()) }
+    }
+
+    /// Whether something may be changed by this form.
+    pub(crate) fn may_change(&self, headers: &HeaderMap, form: &Given) -> Result<(), Refusal> {
+        let host = text(headers, HOST.as_str()).unwrap_or_default();
+        let origin = text(headers, ORIGIN.as_str());
+        let from_here = origin.is_some_and(|origin| origin.strip_prefix("http://") == Some(host));
+        let site = text(headers, "sec-fetch-site");
+        if !from_here || site.is_some_and(|site| site != "same-origin") {
+            return Err(Refusal::Site);
+        }
+        let known = form.get(TOKEN).is_some_and(|token| same(token, &self.token));
+        if !known || !self.has_session(headers) {
+            return Err(Refusal::Token);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.any(|(name, value)| name == self.cookie_name() && same(value, &self.session))
+    }
+
+    /// The cookie that goes with the first page.
+    pub(crate) fn cookie(&self) -> String {
+        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), self.session)
+    }
+
+    /// Cookies know no ports.
+    fn cookie_name(&self) -> String {
+        format!("larder_console_{}", self.address.port())
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        let own = match self.address {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        let names = ["127.0.0.1", "[::1]", "localhost", &own];
+        let port = self.address.port();
+        let mut hosts: Vec<String> = names.iter().map(|name| format!("{name}:{port}")).collect();
+        if port == 80 {
+            hosts.extend(names.map(str::to_owned));
+        }
+        hosts
+    }
+}
+
+/// What was typed and is on no page: kept here between a form and its review. The oldest is forgotten first.
+#[derive(Debug, Default)]
+pub(crate) struct Aside(Mutex<VecDeque<(String, String)>>);
+
+impl Aside {
+    /// Keeps a text, and gives the name that a form knows it by.
+    pub(crate) fn put(&self, text: &str) -> Result<String, getrandom::Error> {
+        let name = random()?;
+        let mut kept = self.0.lock();
+        kept.push_back((name.clone(), text.to_owned()));
+        let mut bytes: usize = kept.iter().map(|(_, text)| text.len()).sum();
+        while bytes > ASIDE_BYTES_MAX && kept.len() > 1 || kept.len() > ASIDE_MAX {
+            bytes -= kept.pop_front().map_or(0, |(_, text)| text.len());
+        }
+        Ok(name)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        self.0.lock().iter().find(|(known, _)| same(name, known)).map(|(_, text)| text.clone())
+    }
+}
+
+fn is_foreign(headers: &HeaderMap) -> bool {
+    matches!(text(headers, "sec-fetch-site"), Some("cross-site" | "same-site"))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Compares without telling by its time how much was right.
+fn same(given: &str, known: &str) -> bool {
+    given.len() == known.len() && given.bytes().zip(known.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+fn random() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; RANDOM_BYTES];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn safety() -> Safety {
+        Safety::new("127.0.0.1:8001".parse().expect("an address")).expect("there is randomness")
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).parse().expect("a name"), value.parse().expect("a value")))
+            .collect()
+    }
+
+    #[test]
+    fn only_loopback_by_name_and_port_is_answered() {
+        let safety = safety();
+        let asked = |host: &str| safety.may_ask(&Method::GET, &headers(&[("host", host)]));
+        for host in ["127.0.0.1:8001", "localhost:8001", "LOCALHOST:8001", "[::1]:8001"] {
+            assert_eq!(asked(host), Ok(()), "{host}");
+        }
+        for host in ["evil.example:8001", "127.0.0.1", "127.0.0.1:8000", "localhost.evil.example:8001", ""] {
+            assert_eq!(asked(host), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(safety.may_ask(&Method::GET, &HeaderMap::new()), Err(Refusal::Host));
+        // Where it listens, it answers.
+        let other = Safety::new("127.0.0.2:8001".parse().expect("an address")).expect("there is randomness");
+        assert_eq!(other.may_ask(&Method::GET, &headers(&[("host", "127.0.0.2:8001")])), Ok(()));
+    }
+
+    #[test]
+    fn another_site_may_link_here_and_nothing_else() {
+        let safety = safety();
+        let asked = |method: Method, site: &str, mode: &str, dest: &str| {
+            let all = [
+                ("host", "127.0.0.1:8001"),
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", mode),
+                ("sec-fetch-dest", dest),
+            ];
+            safety.may_ask(&method, &headers(&all))
+        };
+        assert_eq!(asked(Method::GET, "cross-site", "navigate", "document"), Ok(()));
+        assert_eq!(asked(Method::GET, "same-origin", "cors", "empty"), Ok(()));
+        assert_eq!(asked(Method::GET, "none", "navigate", "document"), Ok(()));
+        for (method, mode, dest) in [
+            (Method::GET, "navigate", "iframe"),
+            (Method::GET, "no-cors", "script"),
+            (Method::GET, "cors", "empty"),
+            (Method::POST, "navigate", "document"),
+        ] {
+            assert_eq!(asked(method, "cross-site", mode, dest), Err(Refusal::Site), "{mode} {dest}");
+        }
+    }
+
+    #[test]
+    fn a_change_needs_origin_token_and_cookie() {
+        let safety = safety();
+        let cookie = safety.cookie();
+        let cookie = cookie.split(';').next().expect("a cookie");
+        let form = Given::read(&format!("token={}", safety.token()));
+        let host = ("host", "localhost:8001");
+        let ours = ("origin", "http://localhost:8001");
+        let changed = |pairs: &[(&'static str, &str)], form: &Given| safety.may_change(&headers(pairs), form);
+        assert_eq!(changed(&[host, ours, ("cookie", cookie)], &form), Ok(()));
+        assert_eq!(changed(&[host, ours, ("cookie", &format!("a=b; {cookie}"))], &form), Ok(()));
+        for origin in ["http://evil.example", "null", "http://127.0.0.1:8001", "https://localhost:8001"] {
+            assert_eq!(
+                changed(&[host, ("origin", origin), ("cookie", cookie)], &form),
+                Err(Refusal::Site),
+                "{origin}"
+            );
+        }
+        assert_eq!(changed(&[host, ("cookie", cookie)], &form), Err(Refusal::Site), "no origin");
+        let site = ("sec-fetch-site", "same-site");
+        assert_eq!(changed(&[host, ours, site, ("cookie", cookie)], &form), Err(Refusal::Site));
+        assert_eq!(changed(&[host, ours], &form), Err(Refusal::Token), "no cookie");
+        assert_eq!(
+            changed(&[host, ours, ("cookie", cookie)], &Given::default()),
+            Err(Refusal::Token),
+            "no token"
+        );
+        let guessed = Given::read(&format!("token={}", "0".repeat(64)));
+        assert_eq!(changed(&[host, ours, ("cookie", cookie)], &guessed), Err(Refusal::Token));
+    }
+
+    #[test]
+    fn the_cookie_is_for_this_port_and_no_script() {
+        let cookie = safety().cookie();
+        assert!(cookie.starts_with("larder_console_8001="), "{cookie}");
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+    }
+}

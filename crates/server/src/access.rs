@@ -1,0 +1,324 @@
+//! Whether whoever asks is let in, and may do what they ask for: `larder_auth`, asked with what this server knows.
+//!
+//! ```text
+//! authenticate   the request as it came ─► a visitor: who, from where      │ MissingAuthenticationToken, InvalidSignature, …
+//! authorize      a visitor, a request that was read ─► may they            │ AccessDenied
+//! ```
+//!
+//! Without an access file everybody is let in and may do everything, and a request costs a look at the clock.
+//!
+//! Promises:
+//! - An access file that is read again is in force from the next request on.
+//! - An address whose signatures are wrong again and again is answered later and later.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use hyper::body::Bytes;
+use hyper::header::{HOST, USER_AGENT};
+use hyper::http::request::Parts;
+use larder_auth::{Access, Caller, Circumstances, HttpRequest, Place, Policy, Tables};
+use larder_engine::Engine;
+use larder_engine::ops::{DescribeTable, Request, StreamId};
+use larder_model::{ApiError, Arn, Clock, TableDefinition, TableName, UnixTime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::audit::{Audit, Entry};
+use crate::door::Refusal;
+use crate::http::Peer;
+
+/// How many failures of one address are answered at once.
+const FAILURES_FREE: u32 = 5;
+/// How much later each further one is answered than the one before, and the latest.
+const SLOWER_BY: Duration = Duration::from_millis(100);
+const SLOWEST: Duration = Duration::from_secs(2);
+/// After this long without one, an address begins anew.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+/// How many addresses are remembered.
+const ADDRESSES_MAX: usize = 4096;
+/// How many answers wait at a time: each keeps a connection.
+const WAITING_MAX: usize = 64;
+
+/// Who there is, now.
+#[derive(Debug)]
+pub struct Principals(RwLock<Arc<Access>>);
+
+impl Principals {
+    pub fn new(access: Access) -> Arc<Self> {
+        Arc::new(Self(RwLock::new(Arc::new(access))))
+    }
+
+    /// These, from the next request on.
+    pub fn replace(&self, access: Access) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(access);
+    }
+
+    pub(crate) fn now(&self) -> Arc<Access> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What stands between a request and the engine.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) principals: Option<Arc<Principals>>,
+    /// Everybody has the tables of everybody, whatever region they sign for and whatever account they are of.
+    shared: bool,
+    audit: Option<Arc<Audit>>,
+    /// What signatures are held against: nobody moves it.
+    clock: Clock,
+    failures: Failures,
+}
+
+/// Whoever sent a request.
+#[derive(Debug)]
+pub(crate) struct Visitor<'a> {
+    /// None where everybody is let in.
+    pub(crate) caller: Option<Caller<'a>>,
+    pub(crate) peer: Peer,
+    user_agent: Option<&'a str>,
+    pub(crate) now: UnixTime,
+}
+
+/// Somebody who is not let in.
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    error: ApiError,
+    wait: Option<(Duration, OwnedSemaphorePermit)>,
+}
+
+impl Stranger {
+    /// What they are told, once they have waited.
+    pub(crate) async fn kept_waiting(self) -> ApiError {
+        if let Some((wait, _permit)) = self.wait {
+            tokio::time::sleep(wait).await;
+        }
+        self.error
+    }
+}
+
+/// What policies call what is not DynamoDB's: a backup of the whole store, moving the clock of one in memory, and reading
+/// `/metrics` from another machine.
+pub(crate) const BACKUP: &str = "larder:Backup";
+pub(crate) const CLOCK: &str = "larder:MoveClock";
+pub(crate) const METRICS: &str = "larder:ReadMetrics";
+
+/// Where tables are, unless they are everybody's.
+const HERE: Place<'static> = Place { region: Arn::REGION, account: Arn::ACCOUNT };
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new(None, true, None)
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(principals: Option<Arc<Principals>>, shared: bool, audit: Option<Arc<Audit>>) -> Self {
+        Self { principals, shared, audit, clock: Clock::system(), failures: Failures::default() }
+    }
+
+    /// Who sent this. `access` is what [`Principals::now`] said, for as long as the request lasts.
+    pub(crate) fn authenticate<'a>(
+        &self,
+        access: Option<&'a Access>,
+        head: &'a Parts,
+        body: &Bytes,
+        peer: Peer,
+    ) -> Result<Visitor<'a>, Stranger> {
+        let now = self.clock.now();
+        let user_agent = head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        let Some(access) = access else { return Ok(Visitor { caller: None, peer, user_agent, now }) };
+        let mut headers: Vec<(&str, &[u8])> =
+            head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        if let Some(authority) = head.uri.authority()
+            && !head.headers.contains_key(HOST)
+        {
+            headers.push(("host", authority.as_str().as_bytes()));
+        }
+        let http = HttpRequest {
+            method: head.method.as_str(),
+            path: head.uri.path(),
+            query: head.uri.query().unwrap_or_default(),
+            headers: &headers,
+            body,
+        };
+        let region = (!self.shared).then_some(HERE.region);
+        match larder_auth::authenticate(&http, access, region, now) {
+            Ok(caller) => Ok(Visitor { caller: Some(caller), peer, user_agent, now }),
+            Err(error) => {
+                if let Some(audit) = &self.audit {
+                    let target = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
+                    audit.write(&Entry::stranger(peer, now, &http, target, &error));
+                }
+                let wait = self.failures.note(peer.address.ip(), Instant::now());
+                Err(Stranger { error: not_let_in(&error), wait })
+            }
+        }
+    }
+
+    /// Notes a request that was signed as it should, and is none.
+    pub(crate) fn note_unread(&self, visitor: &Visitor<'_>, target: &str, error: &ApiError) {
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::unread(visitor, target, error));
+        }
+    }
+
+    /// Notes a request that was not looked at.
+    pub(crate) fn note_turned_away(&self, peer: Peer, refusal: &Refusal) {
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::turned_away(peer, self.clock.now(), refusal));
+        }
+    }
+
+    /// Where the tables are that a caller names.
+    fn place<'a>(&self, caller: &'a Caller<'_>) -> Place<'a> {
+        if self.shared { caller.place() } else { HERE }
+    }
+
+    /// Whether the visitor may do what was asked for.
+    pub(crate) fn authorize(
+        &self,
+        visitor: &Visitor<'_>,
+        request: &Request,
+        engine: &Engine,
+    ) -> Result<(), ApiError> {
+        let allowed = match &visitor.caller {
+            None => Ok(()),
+            Some(caller) => larder_auth::authorize(
+                caller,
+                request,
+                self.place(caller),
+                &visitor.circumstances(),
+                &Known(engine),
+            ),
+        };
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::request(visitor, request, self.shared, allowed.as_ref().err()));
+        }
+        allowed.map_err(|error| not_let_in(&error))
+    }
+
+    /// Whether the visitor may do what is no operation of DynamoDB's.
+    pub(crate) fn authorize_action(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+    ) -> Result<(), ApiError> {
+        let allowed = match &visitor.caller {
+            None => Ok(()),
+            Some(caller) => larder_auth::authorize_action(caller, action, &visitor.circumstances()),
+        };
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::action(visitor, action, allowed.as_ref().err()));
+        }
+        allowed.map_err(|error| not_let_in(&error))
+    }
+}
+
+impl Visitor<'_> {
+    fn circumstances(&self) -> Circumstances<'_> {
+        let (now, user_agent) = (self.now, self.user_agent);
+        Circumstances { now, source_ip: Some(self.peer.address.ip()), secure: self.peer.secure, user_agent }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn anybody() -> Self {
+        let peer = Peer { address: (std::net::Ipv4Addr::LOCALHOST, 1).into(), secure: false };
+        Self { caller: None, peer, user_agent: None, now: UnixTime::from_seconds(0) }
+    }
+}
+
+fn not_let_in(error: &larder_auth::Error) -> ApiError {
+    ApiError::NotLetIn { code: error.code(), message: error.to_string() }
+}
+
+/// What policies can ask about tables.
+struct Known<'a>(&'a Engine);
+
+impl Tables for Known<'_> {
+    fn definition(&self, table: &TableName) -> Option<Arc<TableDefinition>> {
+        let described = self.0.describe_table(&DescribeTable { table: table.clone() });
+        described.ok().map(|table| table.definition)
+    }
+
+    fn table_policy(&self, _: &TableName) -> Option<Arc<Policy>> {
+        None
+    }
+
+    fn stream_policy(&self, _: &StreamId) -> Option<Arc<Policy>> {
+        None
+    }
+}
+
+/// How often the signatures of each address were wrong lately.
+#[derive(Debug)]
+struct Failures {
+    known: Mutex<HashMap<IpAddr, (u32, Instant)>>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self { known: Mutex::default(), waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
+    }
+}
+
+impl Failures {
+    /// Counts one more, and says how long its answer is to wait. When too many wait already, it does not.
+    fn note(&self, address: IpAddr, now: Instant) -> Option<(Duration, OwnedSemaphorePermit)> {
+        let wait = self.wait(address, now);
+        if wait.is_zero() {
+            return None;
+        }
+        Arc::clone(&self.waiting).try_acquire_owned().ok().map(|permit| (wait, permit))
+    }
+
+    fn wait(&self, address: IpAddr, now: Instant) -> Duration {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= ADDRESSES_MAX && !known.contains_key(&address) {
+            known.retain(|_, (_, last)| now.duration_since(*last) < FORGIVEN_AFTER);
+            if known.len() >= ADDRESSES_MAX {
+                // So many strangers at once are all slowed as much.
+                return SLOWEST;
+            }
+        }
+        let (count, last) = known.entry(address).or_insert((0, now));
+        if now.duration_since(*last) >= FORGIVEN_AFTER {
+            *count = 0;
+        }
+        (*count, *last) = (count.saturating_add(1), now);
+        (SLOWER_BY * count.saturating_sub(FAILURES_FREE).min(100)).min(SLOWEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_answered_later_and_later_and_forgiven() {
+        let (failures, start) = (Failures::default(), Instant::now());
+        let one: IpAddr = "10.0.0.1".parse().unwrap();
+        let waits: Vec<u128> = (0..8).map(|_| failures.wait(one, start).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 0, 0, 100, 200, 300]);
+        assert_eq!(failures.wait("10.0.0.2".parse().unwrap(), start), Duration::ZERO);
+        let last = (0..1000).map(|_| failures.wait(one, start)).last();
+        assert_eq!(last, Some(SLOWEST));
+        assert_eq!(failures.wait(one, start), SLOWEST);
+        assert_eq!(failures.wait(one, start + FORGIVEN_AFTER), Duration::ZERO);
+    }
+
+    #[test]
+    fn addresses_are_remembered_within_bounds() {
+        let (failures, start) = (Failures::default(), Instant::now());
+        for at in 0..10_000_u32 {
+            failures.wait(IpAddr::from(at.to_be_bytes()), start);
+        }
+        assert_eq!(failures.known.lock().unwrap().len(), ADDRESSES_MAX);
+        let other: IpAddr = "::1".parse().unwrap();
+        assert_eq!(failures.wait(other, start), SLOWEST);
+        assert_eq!(failures.wait(other, start + FORGIVEN_AFTER), Duration::ZERO);
+    }
+}
