@@ -1054,7 +1054,18 @@ impl Committer {
         }
     }
 
+    /// Writes out what only the log holds. On a full disk that takes the reserve.
     fn save(&mut self) -> Result<(), Error> {
+        let Err(cause) = self.try_save() else { return Ok(()) };
+        if self.room.is_none() || !cause.is_full_disk() {
+            return Err(cause);
+        }
+        self.notice(&cause);
+        self.reopen().0?;
+        self.try_save()
+    }
+
+    fn try_save(&mut self) -> Result<(), Error> {
         self.restore()?;
         match &self.log {
             Some(_) if self.written => {
