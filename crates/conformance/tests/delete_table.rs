@@ -1,6 +1,6 @@
 //! DeleteTable.
 
-use larder_conformance::{conform, keys};
+use larder_conformance::{conform, keys, wait_until};
 use serde_json::json;
 
 #[test]
@@ -43,14 +43,15 @@ fn a_deleted_tables_items_do_not_come_back_with_its_name() {
 
 /// On AWS a name is free again only after the delete is done.
 fn loop_until_created<'a>(db: &'a larder_conformance::Endpoint, name: &str) -> larder_conformance::Table<'a> {
-    for _ in 0..1000 {
+    wait_until("the name is free again", || {
         let answer = db.call("CreateTable", keys("pk:S").request(name));
-        if answer.status == 200 {
-            return db.adopt(name);
+        let is_created = answer.status == 200;
+        if !is_created {
+            answer.error("ResourceInUseException", "…");
         }
-        answer.error("ResourceInUseException", "…");
-    }
-    panic!("{name} was never deleted");
+        is_created
+    });
+    db.adopt(name)
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use larder::store::ops::{GetItem, ReturnCapacity};
 use larder::{Entry, Fields, Shelf, Store, System, Value};
@@ -146,11 +147,9 @@ pub(crate) async fn stored(store: &Store, key: &Item) -> Option<Item> {
 
 /// Asks until something holds, within bounds.
 pub(crate) async fn until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
-    for _ in 0..10_000 {
-        if holds().await {
-            return;
-        }
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !holds().await {
+        assert!(Instant::now() < limit, "it never came to hold");
         tokio::task::yield_now().await;
     }
-    panic!("it never came to hold");
 }
