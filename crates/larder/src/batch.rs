@@ -26,7 +26,7 @@ use crate::{Error, oversize, store};
 
 /// Requests that are under way together.
 const REQUESTS_AT_ONCE: usize = 16;
-const ATTEMPTS_MAX: u32 = 8;
+pub(crate) const ATTEMPTS_MAX: u32 = 8;
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -348,14 +348,17 @@ fn fail<T>(outcomes: &mut HashMap<Vec<u8>, Result<T, Error>>, keys: &[Item], err
     }
 }
 
-fn never_done() -> store::Error {
+pub(crate) fn never_done() -> store::Error {
     store::Error::Throttled("it left part of a batch undone each time it was asked".to_owned())
 }
 
 /// Puts and deletes items of one table, each whole by itself, with an outcome for each. Of several writes of one
 /// key the last is made. What L1 holds of them is forgotten.
 pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<(), Error>> {
-    write_to(&Target::of(core), writes, &|key, written| core.cache.wrote(key, written)).await
+    let target = Target::of(core);
+    let keys: Vec<Item> = writes.iter().map(|write| target.key_of_write(write)).collect();
+    let _turns = core.cache.turns(&keys).await;
+    write_to(&target, writes, &|key, written| core.cache.wrote(key, written)).await
 }
 
 /// The same in any table; `wrote` is told of each key, and whether it was written.

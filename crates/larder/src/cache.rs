@@ -39,18 +39,19 @@ use crate::observe::{Observer, Sink, Stats};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::source::{BoxError, Known, Load, Source};
 use crate::store::Patience;
+use crate::write::{Outcome, Over};
 use crate::{Error, Schema};
 
 use flight::Flights;
 use l1::L1;
 use loads::Loads;
 use read::{FlightKey, Landed, Loader, Subject};
-use write::{Behind, Turn};
+use write::{Behind, Turns};
 pub use write::{Drained, Unwritten};
 
 /// Until when somebody has the right to load the item, in Unix milliseconds; and who.
-const FLIGHT: &str = "larder_flight";
-const FLIGHT_BY: &str = "larder_flight_by";
+pub(crate) const FLIGHT: &str = "larder_flight";
+pub(crate) const FLIGHT_BY: &str = "larder_flight_by";
 
 /// A key as bytes. Different keys differ.
 pub(crate) type Identity = Arc<[u8]>;
@@ -131,9 +132,24 @@ impl EntityCache {
         }
     }
 
-    /// The right to write a key past the queue of writes behind. `None` when that has nothing of it.
-    pub(crate) async fn turn(&self, key: &Item) -> Option<Turn<'_>> {
-        self.behind.turn(&identity(key)).await
+    /// The right to write these keys past the queue of writes behind. `None` when that has nothing of any.
+    pub(crate) async fn turns<'k>(&self, keys: impl IntoIterator<Item = &'k Item>) -> Option<Turns<'_>> {
+        self.behind.turns(keys.into_iter().map(identity).collect()).await
+    }
+
+    /// What a write that waits for a key may take the place of, if there is one.
+    pub(crate) fn over(&self, key: &Item) -> Option<Over> {
+        self.behind.pending(&identity(key)).map(|write| write.over.clone())
+    }
+
+    /// The items that wait to be written behind, or are on their way.
+    pub(crate) fn pending(&self) -> Vec<Item> {
+        self.behind.all_pending()
+    }
+
+    /// Drops what waits for a key, and returns when nothing of it is on its way. Whether anything waited.
+    pub(crate) async fn drop_pending(&self, key: &Item) -> bool {
+        self.behind.drop_pending(&identity(key)).await
     }
 
     /// Forgets what L1 holds for a key, because the store was written or may have been. What waits to be written
@@ -144,8 +160,12 @@ impl EntityCache {
         if is_written {
             self.behind.forget(&key);
         }
+        self.forget_in_l1(&key);
+    }
+
+    fn forget_in_l1(&self, key: &Identity) {
         if let Some(l1) = &self.l1 {
-            l1.forget(&key);
+            l1.forget(key);
         }
     }
 }
@@ -334,11 +354,9 @@ impl<R: Record> Shelf<R> {
         let item = core.item(core.checked(draft.into_fields())?, timestamp(now), true)?;
         let record = shelf::read(core, &item, now)?;
         let key = core.key_of(&item);
-        core.cache.behind.push(core, item)?;
+        core.cache.behind.push(core, item, Over::Anything)?;
         core.cache.loads.overtake(&identity(&key));
-        if let Some(l1) = &core.cache.l1 {
-            l1.forget(&identity(&key));
-        }
+        core.cache.forget_in_l1(&identity(&key));
         Ok(record)
     }
 
@@ -363,7 +381,7 @@ impl<R: Record> Shelf<R> {
     pub async fn forget(&self, key: impl Into<R::Key>) -> Result<(), Error> {
         let core = &self.core;
         let key = core.key(&key.into().into_fields())?;
-        core.cache.behind.settle(&identity(&key)).await;
+        core.cache.drop_pending(&key).await;
         match core.delete(&key, None).await {
             Ok(_) => {
                 core.observer.invalidated(&core.key_text(&key));
@@ -444,6 +462,10 @@ impl<R: Record> Subject for OneRecord<R> {
     }
 
     async fn read(&self) -> Result<Vec<Item>, Error> {
+        // What waits to be written is newer than what the store holds.
+        if let Some(write) = self.core.cache.behind.pending(&self.identity) {
+            return Ok(vec![write.item.clone()]);
+        }
         let is_strong = self.core.entity().policy.reads == Consistency::Strong;
         Ok(self.core.load_even_expired(&self.key, is_strong).await?.into_iter().collect())
     }
@@ -473,11 +495,12 @@ impl<R: Record> Subject for OneRecord<R> {
         old.iter().map(|item| renewed(&self.core, item)).collect()
     }
 
-    async fn write(&self, items: Vec<Item>) -> Result<(), Error> {
+    async fn write(&self, items: Vec<Item>, seen: &[Item]) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::Made;
         for item in items {
-            self.core.save_over(item).await?;
+            outcome = self.core.save_loaded(item, seen.first()).await?;
         }
-        Ok(())
+        Ok(outcome)
     }
 }
 

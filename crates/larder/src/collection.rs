@@ -25,6 +25,7 @@ use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
 use crate::source::{BoxError, Load};
 use crate::store::Patience;
+use crate::write::Outcome;
 use crate::{Error, Fetched, Look, System, Transaction, Unread, batch, oversize};
 
 /// The records of one partition as one value.
@@ -525,9 +526,30 @@ impl<G> Gathered<G> {
             }
             request.start = page.last_key;
             if request.start.is_none() {
-                return Ok(items);
+                break;
             }
         }
+        // What waits to be written is newer than what the store holds.
+        for core in self.members.iter() {
+            let is_here =
+                |item: &Item| self.partition.iter().all(|(name, value)| item.get(name) == Some(value));
+            for item in core.cache.pending().into_iter().filter(is_here) {
+                let key = core.key_of(&item);
+                items.retain(|(of, other)| of.name() != core.name() || core.key_of(other) != key);
+                items.push((Arc::clone(core), item));
+            }
+        }
+        if let Some(sort) = &self.lead.table().sort {
+            let key = |(_, item): &(Arc<Core>, Item)| {
+                let value = item.get(&sort.attribute);
+                (
+                    value.and_then(AttributeValue::as_str).map(str::to_owned),
+                    value.and_then(AttributeValue::as_number).copied(),
+                )
+            };
+            items.sort_by_cached_key(key);
+        }
+        Ok(items)
     }
 
     fn member_of(&self, item: &Item) -> Option<&Arc<Core>> {
@@ -603,11 +625,14 @@ impl<G: Gather> Subject for Gathered<G> {
         old.iter().map(|item| cache::renewed(self.core_of(item), item)).collect()
     }
 
-    async fn write(&self, items: Vec<Item>) -> Result<(), Error> {
+    async fn write(&self, items: Vec<Item>, seen: &[Item]) -> Result<Outcome, Error> {
         let transaction =
             items.into_iter().fold(self.system.transaction(), |transaction: Transaction, item| {
-                transaction.put_item(&Arc::clone(self.core_of(&item)), item)
+                let core = Arc::clone(self.core_of(&item));
+                let key = core.key_of(&item);
+                let over = core.over(&key, seen.iter().find(|seen| core.key_of(seen) == key));
+                transaction.put_loaded(&core, item, over)
             });
-        transaction.run().await
+        transaction.attempts().await
     }
 }

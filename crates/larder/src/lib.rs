@@ -81,6 +81,7 @@ mod sync;
 mod system;
 mod transact;
 mod unread;
+mod write;
 
 pub use cache::{Age, Drained, Fetched, Look, Origin, StaleReason, Unwritten, Why};
 pub use collection::{Collection, Entries, Gather, Members};

@@ -25,7 +25,7 @@ use larder_schema::schema::{LogEvent, OversizeStep, Projection};
 use larder_schema::{CHUNK, CHUNK_KEY, CHUNKS_MAX, MARK, PACKED, PARTS};
 
 use crate::entity::Core;
-use crate::record::options;
+use crate::write::options;
 use crate::{Error, batch, store};
 
 /// Leaves room for a key, a TTL and the names.
@@ -66,7 +66,7 @@ pub(crate) async fn put(
         let request = DeleteItem { table: core.table_name.clone(), key, options: options(condition) };
         let old = core.store.delete_item(request).await?;
         if let Some(old) = &old {
-            clean(core, old).await?;
+            clean(core, old).await;
         }
         return Ok(old);
     };
@@ -76,7 +76,7 @@ pub(crate) async fn put(
     match core.store.put_item(request).await {
         Ok(old) => {
             if let Some(old) = &old {
-                clean(core, old).await?;
+                clean(core, old).await;
             }
             Ok(old)
         }
@@ -363,10 +363,12 @@ fn restore(item: &mut Item, bytes: &[u8]) -> bool {
 }
 
 /// Removes what an item that was replaced or deleted had besides its head.
-pub(crate) async fn clean(core: &Core, old: &Item) -> Result<(), Error> {
+pub(crate) async fn clean(core: &Core, old: &Item) {
     let keys = old.get(PARTS).and_then(Parts::of).and_then(|parts| parts.keys(core, old));
     let writes = keys.unwrap_or_default().into_iter().map(BatchWrite::Delete).collect();
-    batch::write(core, writes).await.into_iter().collect()
+    for error in batch::write(core, writes).await.into_iter().filter_map(Result::err) {
+        tracing::warn!(entity = core.name(), %error, "part of a replaced item could not be removed");
+    }
 }
 
 /// The condition that the parts of an item are still those that were read, if it has any.

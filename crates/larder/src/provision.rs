@@ -236,7 +236,43 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Whether something is gone or off afterwards that was there or on.
+    fn takes_away(&self) -> bool {
+        match self {
+            Self::CreateTable(_) => false,
+            Self::DeleteTable => true,
+            Self::Change(change) => match change {
+                TableChange::Stream(None)
+                | TableChange::Encryption(None)
+                | TableChange::DeletionProtection(false)
+                | TableChange::TimeToLive { enabled: false, .. }
+                | TableChange::PointInTimeRecovery { days: None }
+                | TableChange::DeleteIndex(_) => true,
+                TableChange::Stream(Some(_))
+                | TableChange::Encryption(Some(_))
+                | TableChange::DeletionProtection(true)
+                | TableChange::TimeToLive { enabled: true, .. }
+                | TableChange::PointInTimeRecovery { days: Some(_) }
+                | TableChange::CreateIndex(_)
+                | TableChange::Billing { .. }
+                | TableChange::Class(_)
+                | TableChange::Tag(_) => false,
+            },
+        }
+    }
+}
+
 impl Plan {
+    /// The same plan without what takes something away: for programs that open their tables, beside others who may have
+    /// switched on what this schema does not speak of.
+    pub(crate) fn only_adding(mut self) -> Self {
+        for table in &mut self.tables {
+            table.lines.retain(|line| !line.steps.iter().any(Step::takes_away));
+        }
+        self
+    }
+
     /// Nothing differs that the store could change.
     pub fn is_settled(&self) -> bool {
         self.tables.iter().flat_map(|table| &table.lines).all(|line| match line.mark {

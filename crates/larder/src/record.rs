@@ -1,4 +1,4 @@
-//! Records: create, put, update, delete, and what they rest on: whole items in and out of the store.
+//! Records: create, put, update, delete. What is written goes by `write.rs`.
 //!
 //! A put writes the whole record. Where something of the old item has to survive (a lifecycle's state, a field
 //! `on create`, a version), the item is read first and written under the condition that this has not
@@ -13,12 +13,8 @@ mod update;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use larder_engine::ops::{
-    BatchGetEcho, BatchGetItem, BatchGetTable, DeleteItem, GetItem, PutItem, ReturnCapacity, ReturnValues,
-    WriteOptions,
-};
+use larder_engine::ops::{BatchGetEcho, BatchGetItem, BatchGetTable, GetItem, ReturnCapacity};
 use larder_expr::Condition;
 use larder_model::{AttributeValue, Item, Path};
 use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange, OnError};
@@ -29,12 +25,13 @@ use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::{Error, batch, lifecycle, oversize, store};
 
 pub(crate) use crate::store::unchanged;
+use crate::write::{RACES_MAX, stand_back};
 
 pub use update::Update;
 pub(crate) use update::{Changes, Planned, Refused};
 
-/// How often a write that depends on what it read is tried again when that has changed.
-pub(crate) const RACES_MAX: u32 = 32;
+/// How often a number is asked for when the store does not answer.
+const NUMBER_ATTEMPTS_MAX: u32 = 4;
 /// Keys asked for at once when a free number is looked for.
 const PROBED_AT_ONCE: i64 = larder_schema::cost::SEQUENCE_PROBED_AT_ONCE as i64;
 
@@ -310,7 +307,7 @@ impl Core {
     }
 
     /// The item of a key as it is stored.
-    async fn head(&self, key: &Item, consistent: bool) -> Result<Option<Item>, Error> {
+    pub(crate) async fn head(&self, key: &Item, consistent: bool) -> Result<Option<Item>, Error> {
         let request = GetItem {
             table: self.table_name.clone(),
             key: key.clone(),
@@ -319,62 +316,6 @@ impl Core {
             capacity: ReturnCapacity::None,
         };
         Ok(self.store.get_item(request).await?)
-    }
-
-    /// Writes a whole item, and gives back the head of what was there.
-    pub(crate) async fn save(&self, item: Item, condition: Option<Condition>) -> Result<Option<Item>, Error> {
-        let key = self.key_of(&item);
-        let _turn = self.cache.turn(&key).await;
-        let saved = self.write_whole(item, condition).await;
-        self.cache.wrote(&key, saved.is_ok());
-        saved
-    }
-
-    /// Like [`Core::save`], but L1 keeps what it has, and so does the queue of writes behind.
-    pub(crate) async fn write_whole(
-        &self,
-        item: Item,
-        condition: Option<Condition>,
-    ) -> Result<Option<Item>, Error> {
-        if oversize::is_oversize(self, &item) {
-            return oversize::put(self, item, condition).await;
-        }
-        let request = PutItem { table: self.table_name.clone(), item, options: options(condition) };
-        match self.store.put_item(request).await {
-            Ok(Some(old)) => oversize::clean(self, &old).await.map(|()| Some(old)),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Writes what waits to be written behind for a key, for a write that builds on what is there.
-    pub(crate) async fn settle(&self, key: &Item) -> Result<(), Error> {
-        let Some(turn) = self.cache.turn(key).await else { return Ok(()) };
-        if let Some(item) = turn.pending() {
-            let saved = self.write_over(item).await;
-            self.cache.wrote(key, false);
-            saved?;
-            turn.settled();
-        }
-        Ok(())
-    }
-
-    /// Removes an item, and gives it back as it was, whole.
-    pub(crate) async fn delete(
-        &self,
-        key: &Item,
-        condition: Option<Condition>,
-    ) -> Result<Option<Item>, Error> {
-        let request =
-            DeleteItem { table: self.table_name.clone(), key: key.clone(), options: options(condition) };
-        let _turn = self.cache.turn(key).await;
-        let deleted = self.store.delete_item(request).await;
-        self.cache.wrote(key, deleted.is_ok());
-        let Some(head) = deleted? else { return Ok(None) };
-        // A part that is gone already makes it unreadable, not undeleted.
-        let whole = oversize::join(self, head.clone()).await?;
-        oversize::clean(self, &head).await?;
-        Ok(whole)
     }
 
     pub(crate) async fn create(&self, fields: Fields) -> Result<Item, Error> {
@@ -404,6 +345,34 @@ impl Core {
         }
     }
 
+    /// Writes a record under its number, or says that the number is taken.
+    ///
+    /// It is asked for again after a lost answer, here and not by the client below, which does not know that what it then meets is
+    /// its own: the next number would be taken too.
+    async fn take_number(&self, item: &Item) -> Result<bool, Error> {
+        let mut may_be_ours = false;
+        for attempt in 1.. {
+            let free = self.is_not_there(self.unix_now());
+            match store::once(self.save(item.clone(), Some(free))).await {
+                Ok(_) => return Ok(true),
+                Err(Error::Store(store::Error::Condition { .. })) if !may_be_ours => return Ok(false),
+                Err(Error::Store(store::Error::Condition { item: found })) => {
+                    let found = match found {
+                        Some(found) => Some(*found),
+                        None => self.head(&self.key_of(item), true).await?,
+                    };
+                    return Ok(found.as_ref() == Some(item));
+                }
+                Err(Error::Store(error)) if error.is_transient() && attempt < NUMBER_ATTEMPTS_MAX => {
+                    may_be_ours |= matches!(error, store::Error::Unanswered { .. });
+                    batch::pause(attempt).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
     /// The field that takes the first free number, and its range.
     fn sequence(&self) -> Option<(String, Option<NumberRange>)> {
         let field = self.entity().fields.iter().find(|field| field.kind == Type::Sequence)?;
@@ -420,7 +389,9 @@ impl Core {
         loop {
             let number = self.first_free(&fields, name, from, range).await?;
             fields.insert(name.to_owned(), Value::from(number));
-            if let Some(item) = self.create_exactly(fields.clone()).await? {
+            let item = self.item(fields.clone(), self.now(), true)?;
+            self.settle(&self.key_of(&item)).await?;
+            if self.take_number(&item).await? {
                 return Ok(item);
             }
             from = number + 1;
@@ -469,10 +440,7 @@ impl Core {
             consistent: true,
             echo: BatchGetEcho::default(),
         }];
-        for attempt in 0_u32.. {
-            if tables.is_empty() {
-                break;
-            }
+        for attempt in 0..batch::ATTEMPTS_MAX {
             if attempt > 0 {
                 batch::pause(attempt).await;
             }
@@ -485,8 +453,11 @@ impl Core {
                     .map(|item| self.key_text(&self.key_of(item))),
             );
             tables = unprocessed;
+            if tables.is_empty() {
+                return Ok(found);
+            }
         }
-        Ok(found)
+        Err(batch::never_done().into())
     }
 
     /// Writes a record whole. The answer is its item, and whether it differs from what was there.
@@ -596,79 +567,6 @@ impl Core {
             || entity.fields.iter().any(|field| field.on_create)
     }
 
-    /// Writes an item that was made from what was there a while ago, such as before a source was asked.
-    pub(crate) async fn save_over(&self, item: Item) -> Result<(), Error> {
-        let key = self.key_of(&item);
-        let _turn = self.cache.turn(&key).await;
-        let saved = self.write_over(item).await;
-        self.cache.wrote(&key, saved.is_ok());
-        saved
-    }
-
-    /// Like [`Core::save_over`], but L1 keeps what it has, and so does the queue of writes behind.
-    pub(crate) async fn write_over(&self, item: Item) -> Result<(), Error> {
-        if !self.keeps() {
-            return self.write_whole(item, None).await.map(drop);
-        }
-        let key = self.key_of(&item);
-        for lost in 0..RACES_MAX {
-            stand_back(lost).await;
-            let (item, condition) = self.planned_over(item.clone()).await?;
-            match self.write_whole(item, Some(condition)).await {
-                Err(Error::Store(store::Error::Condition { .. })) => {}
-                outcome => return outcome.map(drop),
-            }
-        }
-        Err(self.conflict(&key, "it never stayed the same long enough to be written"))
-    }
-
-    /// An item with what has to survive of the one that is there now, and the condition that this has not changed.
-    pub(crate) async fn planned_over(&self, mut item: Item) -> Result<(Item, Condition), Error> {
-        let (entity, now) = (self.entity(), self.unix_now());
-        let Some(old) = self.load(&self.key_of(&item), true).await? else {
-            return Ok((item, self.is_not_there(now)));
-        };
-        let mut conditions = vec![self.is_there(now)];
-        let mut survive = |item: &mut Item, name: String| {
-            match old.get(&name) {
-                Some(value) => drop(item.insert(name.clone(), value.clone())),
-                None => drop(item.remove(&name)),
-            }
-            conditions.push(unchanged(&name, &old));
-        };
-        for field in entity.fields.iter().filter(|field| field.on_create) {
-            survive(&mut item, field.attribute.clone());
-        }
-        for lifecycle in &entity.lifecycles {
-            let of_lease = lifecycle.lease.iter().flat_map(LeaseAttributes::names).map(str::to_owned);
-            let of_lease: Vec<String> = of_lease.chain([lifecycle::origin_attribute(lifecycle)]).collect();
-            let moved =
-                of_lease.iter().chain([&lifecycle.attribute]).any(|name| item.get(name) != old.get(name));
-            for name in of_lease {
-                survive(&mut item, name);
-            }
-            survive(&mut item, lifecycle.attribute.clone());
-            let set = lifecycle.transitions.iter().flat_map(|transition| &transition.set);
-            // What a transition has set meanwhile is newer than what the item was made from.
-            for field in set.filter(|_| moved).filter_map(|(name, _)| entity.field(name)) {
-                match old.get(&field.attribute) {
-                    Some(value) => drop(item.insert(field.attribute.clone(), value.clone())),
-                    None => drop(item.remove(&field.attribute)),
-                }
-            }
-            let fields = self.schema.read_item(self.table(), entity, &item).unwrap_or_default();
-            if let Some(text) = self.state_text(lifecycle, &old, &fields) {
-                item.insert(lifecycle.attribute.clone(), text);
-            }
-        }
-        if entity.policy.versions {
-            conditions.push(unchanged(VERSION, &old));
-            item.insert(VERSION, self.version(&old).unwrap_or(0) + 1);
-        }
-        let condition = conditions.into_iter().chain(oversize::same_parts(self, &old)).reduce(and);
-        Ok((item, condition.expect("there is at least one")))
-    }
-
     /// How the state an item is in is written with these fields.
     pub(crate) fn state_text(&self, lifecycle: &Lifecycle, item: &Item, fields: &Fields) -> Option<String> {
         lifecycle.state_of(item)?.template.build(fields).ok()
@@ -717,24 +615,7 @@ impl Core {
     }
 }
 
-/// Those who have lost races for one item come back apart, so that each wins in the end.
-pub(crate) async fn stand_back(lost: u32) {
-    if lost > 1 {
-        let millis = fastrand::u64(0..=1 << lost.min(6));
-        tokio::time::sleep(Duration::from_millis(millis)).await;
-    }
-}
-
-/// Whether a value changes as time passes.
+/// Where the numbers of a sequence begin.
 fn first(range: Option<&NumberRange>) -> i64 {
     range.and_then(|range| range.min).and_then(|min| min.to_i64()).unwrap_or(1)
-}
-
-pub(crate) fn options(condition: Option<Condition>) -> WriteOptions {
-    WriteOptions {
-        condition,
-        return_values: ReturnValues::AllOld,
-        return_old_on_failure: true,
-        ..WriteOptions::default()
-    }
 }

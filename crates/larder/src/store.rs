@@ -35,6 +35,7 @@ use larder_schema::schema::StoreLimits;
 
 pub(crate) use bounded::Patience;
 pub use bounded::at_most;
+pub(crate) use dynamodb::once;
 pub use faults::{Fault, Faults};
 pub use items::Page;
 pub use larder_engine::{Lookback, PastChange, ops};

@@ -144,7 +144,8 @@ impl System {
         Ok(Self(Arc::new(Inner { schema, environment, store, entities, shared, opened: Instant::now() })))
     }
 
-    /// Makes the tables and indexes that are missing. Nothing is removed.
+    /// Makes the tables and indexes that are missing, and switches on what the schema asks for. Nothing is removed or switched
+    /// off; `larder apply` does that.
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
@@ -162,7 +163,7 @@ impl System {
     /// ```
     pub async fn provision(&self) -> Result<(), Error> {
         let desired = [Desired::of(&self.0.schema, &self.0.environment).map_err(Error::Environment)?];
-        let plan = provision::plan(&desired, &self.0.store).await?;
+        let plan = provision::plan(&desired, &self.0.store).await?.only_adding();
         provision::apply(&plan, &self.0.store, &Permissions::default(), &mut Silent).await?;
         Ok(())
     }

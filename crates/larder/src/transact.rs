@@ -20,6 +20,7 @@ use crate::oversize::{self, Prepared};
 use crate::record::{Changes, Planned, Refused};
 use crate::shelf::{Draft, Given, Record, Shelf};
 use crate::store::Cancellation;
+use crate::write::{Outcome, Over};
 use crate::{Error, Obstacle, System, Update, batch, store};
 
 /// How often a transaction is tried when others are in its way.
@@ -101,8 +102,11 @@ enum Work {
         key: Item,
         there: bool,
     },
-    /// An item that is ready to be written.
-    Item(Item),
+    /// An item that a source gave.
+    Loaded {
+        item: Item,
+        over: Over,
+    },
 }
 
 impl fmt::Debug for Transaction {
@@ -208,13 +212,18 @@ impl Transaction {
         self.step(core, Ok(Work::Put { fields, version: None }))
     }
 
-    pub(crate) fn put_item(self, core: &Arc<Core>, item: Item) -> Self {
-        self.step(core, Ok(Work::Item(item)))
+    pub(crate) fn put_loaded(self, core: &Arc<Core>, item: Item, over: Over) -> Self {
+        self.step(core, Ok(Work::Loaded { item, over }))
     }
 
     /// Makes all steps, or none and says what was in the way.
     pub async fn run(self) -> Result<(), Error> {
-        let Some(first) = self.steps.first() else { return Ok(()) };
+        // Only what a source gave is overtaken.
+        self.attempts().await.map(|_| ())
+    }
+
+    pub(crate) async fn attempts(self) -> Result<Outcome, Error> {
+        let Some(first) = self.steps.first() else { return Ok(Outcome::Made) };
         if self.steps.len() > TRANSACTION_ITEMS_MAX {
             return Err(Error::NotAllowed(format!(
                 "a transaction has at most {TRANSACTION_ITEMS_MAX} steps, and this one has {}",
@@ -225,15 +234,23 @@ impl Transaction {
         if self.steps.iter().any(|step| step.core.store.place() != store.place()) {
             return Err(Error::NotAllowed("a transaction stays within one region".to_owned()));
         }
+        for step in &self.steps {
+            if let Some(key) = step.key() {
+                step.core.settle(&key).await?;
+            }
+        }
         for attempt in 1.. {
             let planned = self.plan().await?;
-            let Err(error) = self.attempt(&store, &planned).await else { return Ok(()) };
+            let Err(error) = self.attempt(&store, &planned).await else { return Ok(Outcome::Made) };
             for (step, write) in self.steps.iter().zip(&planned) {
                 if let Some(chunks) = &write.chunks {
                     oversize::discard(&step.core, chunks, &error).await;
                 }
             }
             let store::Error::Cancelled { reasons } = error else { return Err(error.into()) };
+            if planned.iter().zip(&reasons).any(|(write, reason)| write.is_overtaken(reason)) {
+                return Ok(Outcome::Overtaken);
+            }
             let passing = |(write, reason): (&Write, &Cancellation)| match &*reason.code {
                 "None" | "TransactionConflict" | "ThrottlingError" => true,
                 "ConditionalCheckFailed" => write.raced,
@@ -244,7 +261,7 @@ impl Transaction {
             }
             batch::pause(attempt).await;
         }
-        Ok(())
+        Ok(Outcome::Made)
     }
 
     async fn plan(&self) -> Result<Vec<Write>, Error> {
@@ -302,11 +319,8 @@ impl Transaction {
         }
         written?;
         for (step, write) in self.steps.iter().zip(planned) {
-            if let Some(old) = &write.old
-                && let Err(error) = oversize::clean(&step.core, old).await
-            {
-                // The records are written; what is left over ends with its TTL.
-                tracing::warn!(entity = step.core.name(), %error, "parts of a replaced item could not be removed");
+            if let Some(old) = &write.old {
+                oversize::clean(&step.core, old).await;
             }
         }
         Ok(())
@@ -342,12 +356,31 @@ struct Write {
     request: TransactWrite,
     /// Its condition rests on what was read, so it may hold when that is read again.
     raced: bool,
+    /// What holds until somebody writes over what a source was asked for.
+    still: Option<Condition>,
     chunks: Option<Prepared>,
     /// The head that is replaced, where it may have parts.
     old: Option<Item>,
 }
 
+impl Write {
+    /// Whether it was refused because of something newer.
+    fn is_overtaken(&self, reason: &Cancellation) -> bool {
+        let holds = |still: &Condition| still.holds(reason.item.as_ref()) == Ok(true);
+        reason.code == "ConditionalCheckFailed" && self.still.as_ref().is_some_and(|still| !holds(still))
+    }
+}
+
 impl Step {
+    /// The record it is about, as far as that can be told before it is checked.
+    fn key(&self) -> Option<Item> {
+        match self.work.as_ref().ok()? {
+            Work::Create(fields) | Work::Put { fields, .. } => self.core.key(fields).ok(),
+            Work::Update { key, .. } | Work::Delete(key) | Work::Check { key, .. } => Some(key.clone()),
+            Work::Loaded { item, .. } => Some(self.core.key_of(item)),
+        }
+    }
+
     async fn plan(&self) -> Result<Write, Error> {
         let core = &self.core;
         let now = core.unix_now();
@@ -362,11 +395,16 @@ impl Step {
                 let raced = condition.is_some();
                 self.put(item, condition, raced).await?
             }
-            Work::Item(item) if core.keeps() => {
-                let (item, condition) = core.planned_over(item.clone()).await?;
-                self.put(item, Some(condition), true).await?
+            Work::Loaded { item, over } => {
+                let still = over.condition(core, now);
+                let (item, same) = match core.keeps() {
+                    true => core.planned_over(item.clone()).await.map(|(item, same)| (item, Some(same)))?,
+                    false => (item.clone(), None),
+                };
+                let condition = same.into_iter().chain(still.clone()).reduce(and);
+                let raced = condition.is_some();
+                Write { still, ..self.put(item, condition, raced).await? }
             }
-            Work::Item(item) => self.put(item.clone(), None, false).await?,
             Work::Update { key, changes } => {
                 let planned = core.planned_change(key, changes).await.map_err(|refused| match refused {
                     Refused::Missing => missing(key),
@@ -379,6 +417,7 @@ impl Step {
                         request: self
                             .request(TransactAction::Update { key: key.clone(), update }, Some(condition)),
                         raced,
+                        still: None,
                         chunks: None,
                         old: None,
                     },
@@ -391,6 +430,7 @@ impl Step {
                 key: key.clone(),
                 request: self.request(TransactAction::Delete { key: key.clone() }, None),
                 raced: false,
+                still: None,
                 chunks: None,
                 old: self.head(key).await?,
             },
@@ -400,6 +440,7 @@ impl Step {
                     key: key.clone(),
                     request: self.request(TransactAction::Check { key: key.clone() }, Some(condition)),
                     raced: false,
+                    still: None,
                     chunks: None,
                     old: None,
                 }
@@ -425,7 +466,7 @@ impl Step {
         };
         let old = self.head(&key).await?;
         let request = self.request(TransactAction::Put { item }, condition);
-        Ok(Write { key, request, raced, chunks, old })
+        Ok(Write { key, request, raced, still: None, chunks, old })
     }
 
     /// What says which parts an item has, where it may have any.

@@ -227,7 +227,7 @@ fn what_is_forgotten_while_it_is_written_is_not_tried_again() {
                 }
             });
             let forgetting = Arc::clone(&queue);
-            let forgetting = spawn(async move { forgetting.forget(&1) });
+            let forgetting = spawn(async move { forgetting.forget(&1).is_writing });
             block_on(async {
                 forgetting.await.unwrap();
                 worker.await.unwrap();

@@ -31,6 +31,13 @@ struct State<K, W> {
     is_running: bool,
 }
 
+/// What there was of a key that was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    pub(crate) waited: bool,
+    pub(crate) is_writing: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Queued,
@@ -124,17 +131,18 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         state.is_running = false;
     }
 
-    /// Drops what waits for a key, and says whether a write of it is under way.
-    pub(crate) fn forget(&self, key: &K) -> bool {
+    /// Drops what waits for a key, and says what there was of it.
+    pub(crate) fn forget(&self, key: &K) -> Forgotten {
         let mut state = self.state.lock();
-        if state.waiting.remove(key).is_some() {
+        let waited = state.waiting.remove(key).is_some();
+        if waited {
             state.order.retain(|waiting| waiting != key);
         }
         let is_writing = state.writing.contains_key(key);
         if is_writing {
             state.forgotten.insert(key.clone());
         }
-        is_writing
+        Forgotten { waited, is_writing }
     }
 
     /// Keeps what waits for a key from being begun, if there is anything of it.
@@ -169,6 +177,14 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         let state = self.state.lock();
         let writing = || state.writing.get(key).filter(|_| !state.forgotten.contains(key));
         state.waiting.get(key).or_else(writing).cloned()
+    }
+
+    /// The newest write of each key that may not have arrived yet.
+    pub(crate) fn all_pending(&self) -> Vec<W> {
+        let state = self.state.lock();
+        let replaced = |key: &K| state.waiting.contains_key(key) || state.forgotten.contains(key);
+        let writing = state.writing.iter().filter(|(key, _)| !replaced(key)).map(|(_, write)| write);
+        writing.chain(state.waiting.values()).cloned().collect()
     }
 
     pub(crate) fn is_writing(&self, key: &K) -> bool {

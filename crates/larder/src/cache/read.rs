@@ -13,7 +13,7 @@
 //! Promises:
 //! - Store down: the source answers, where the schema says `on_error open`. Source down: what is stale, while its
 //!   grace lasts. Both down: one error that names both.
-//! - What was written while a load ran is not undone by it: the loaded value is given, and not kept.
+//! - What anybody wrote while a load ran, in whatever process, is not undone by it: the loaded value is given, and not kept.
 //! - A write that fails does not fail the read that caused it, where the schema says so.
 
 use std::any::{Any, TypeId};
@@ -34,12 +34,13 @@ use super::freshness::{ETAG, Freshness, LAST_MODIFIED, Life, freshness, stamp};
 use super::l1::Mark;
 use super::lease::{self, Place, Turn};
 use super::loads::Watch;
-use super::write::may_skip;
+use super::write::{Loading, may_skip};
 use super::{FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why};
 use crate::entity::{Core, and, or};
 use crate::record::unchanged;
 use crate::source::{Answer as SourceAnswer, BoxError, Known, Load};
 use crate::store::Patience;
+use crate::write::Outcome;
 use crate::{Error, store};
 
 /// Something the read path can fetch.
@@ -86,8 +87,8 @@ pub(crate) trait Subject: Send + Sync + 'static {
     /// The same items as if they had been fetched again just now.
     fn renew(&self, old: &[Item]) -> Result<Vec<Item>, Error>;
 
-    /// Writes all items or none. Their keys are forgotten in L1.
-    fn write(&self, items: Vec<Item>) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Writes all items or none, unless somebody has written since these were seen. Their keys are forgotten in L1.
+    fn write(&self, items: Vec<Item>, seen: &[Item]) -> impl Future<Output = Result<Outcome, Error>> + Send;
 }
 
 /// Calls the source once.
@@ -194,7 +195,7 @@ pub(crate) async fn look<S: Subject>(subject: S, patience: Patience) -> Result<F
                 }
                 Found::Value { .. } | Found::Nothing { expired: true, .. } => Err(Why::Expired),
                 Found::Nothing { expired: false, .. } | Found::Absent => Err(Why::Absent),
-                Found::Failed(error) => {
+                Found::Failed { error, .. } => {
                     core.observer.store_failed(text, "read", &error, now);
                     Err(Why::Unreachable(error))
                 }
@@ -241,7 +242,7 @@ async fn newer<S: Subject>(subject: &S, patience: Patience) -> Option<Landed> {
         Found::Value { value, life, freshness: Freshness::Fresh | Freshness::Ageing, .. } => {
             Some(Answer::new(value, life, Origin::Store).hit())
         }
-        Found::Value { .. } | Found::Absent | Found::Nothing { .. } | Found::Failed(_) => None,
+        Found::Value { .. } | Found::Absent | Found::Nothing { .. } | Found::Failed { .. } => None,
     }
 }
 
@@ -262,8 +263,9 @@ fn from_l1<S: Subject>(
             }
             let mut landed = answer.hit();
             if let Some(lead) = core.cache.flights.lead(key) {
+                let loading = core.cache.behind.loading(subject.text());
                 let refresh = refresh(Arc::clone(subject), Arc::clone(load), lead, patience);
-                tokio::spawn(refresh.in_current_span());
+                tokio::spawn(with(loading, refresh).in_current_span());
                 landed.call = Call::Refresh;
             }
             Some(landed)
@@ -284,9 +286,9 @@ async fn refresh<S: Subject>(subject: Arc<S>, load: Loader<S::Value>, lead: Lead
             Before::with(patience, items, Some((value, life)), "expired")
         }
         Found::Nothing { items, .. } => Before::with(patience, items, None, "expired"),
-        Found::Failed(error) => {
+        Found::Failed { error, items } => {
             subject.core().observer.store_failed(subject.text(), "read", &error, subject.core().unix_now());
-            Before::without_store(patience.after(asked.elapsed()), error, None)
+            Before::unread(patience.after(asked.elapsed()), (error, items), None)
         }
     };
     load_and_land(subject, load, lead, before).await;
@@ -314,12 +316,12 @@ async fn lead<S: Subject>(
     let asked = tokio::time::Instant::now();
     let before = match find(&**subject, patience).await {
         Found::Absent => return land(lead, remembered(&**subject)),
-        Found::Failed(error) => {
+        Found::Failed { error, items } => {
             core.observer.store_failed(subject.text(), "read", &error, core.unix_now());
             if policy.on_error == OnError::Closed {
                 return land(lead, Landed { answer: Err(error), call: Call::Miss("unreachable") });
             }
-            Before::without_store(patience.after(asked.elapsed()), error, fallback)
+            Before::unread(patience.after(asked.elapsed()), (error, items), fallback)
         }
         Found::Nothing { items, expired } => {
             Before::with(patience, items, None, if expired { "expired" } else { "absent" })
@@ -396,20 +398,20 @@ enum Found {
         items: Vec<Item>,
         expired: bool,
     },
-    Failed(Error),
+    /// Nothing could be read, or what was read is no record.
+    Failed {
+        error: Error,
+        items: Vec<Item>,
+    },
 }
 
 /// Looks in the store, and keeps what it finds in L1.
 async fn find<S: Subject>(subject: &S, patience: Patience) -> Found {
     let core = subject.core();
     let mark = mark(subject);
-    // What waits to be written is newer than what the store holds.
-    let items = match core.cache.behind.pending(subject.identity()) {
-        Some(item) => vec![item],
-        None => match patience.keep(subject.read()).await {
-            Ok(items) => items,
-            Err(error) => return Found::Failed(error),
-        },
+    let items = match patience.keep(subject.read()).await {
+        Ok(items) => items,
+        Err(error) => return Found::Failed { error, items: Vec::new() },
     };
     let now = core.unix_now();
     let lives = items.iter().map(|item| Life::of(subject.core_of(item), item));
@@ -432,7 +434,7 @@ async fn find<S: Subject>(subject: &S, patience: Patience) -> Found {
             fill(subject, mark, Some(Arc::clone(&value)), &items, life, now);
             Found::Value { value, life, items, freshness }
         }
-        Err(error) => Found::Failed(error),
+        Err(error) => Found::Failed { error, items },
     }
 }
 
@@ -465,6 +467,8 @@ fn fill<S: Subject>(
 /// What was known before the source was asked.
 struct Before {
     items: Vec<Item>,
+    /// What is there and cannot be read as a record.
+    unreadable: Vec<Item>,
     /// May be given when the source fails or is slow.
     fallback: Option<(Shared, Life)>,
     store_error: Option<Arc<Error>>,
@@ -480,12 +484,21 @@ impl Before {
         fallback: Option<(Shared, Life)>,
         miss: &'static str,
     ) -> Self {
-        Self { items, fallback, store_error: None, miss, patience }
+        Self { items, unreadable: Vec::new(), fallback, store_error: None, miss, patience }
     }
 
-    fn without_store(patience: Patience, error: Error, fallback: Option<(Shared, Life)>) -> Self {
+    fn unread(
+        patience: Patience,
+        (error, unreadable): (Error, Vec<Item>),
+        fallback: Option<(Shared, Life)>,
+    ) -> Self {
         let nothing = Self::with(patience, Vec::new(), fallback, "unreachable");
-        Self { store_error: Some(Arc::new(error)), ..nothing }
+        Self { unreadable, store_error: Some(Arc::new(error)), ..nothing }
+    }
+
+    /// What was there when the source was asked.
+    fn seen(&self) -> &[Item] {
+        if self.unreadable.is_empty() { &self.items } else { &self.unreadable }
     }
 
     fn known(&self) -> Known {
@@ -511,8 +524,14 @@ impl Before {
 }
 
 fn spawn_load<S: Subject>(subject: &Arc<S>, load: &Loader<S::Value>, lead: Lead, before: Before) {
+    let loading = subject.core().cache.behind.loading(subject.text());
     let task = load_and_land(Arc::clone(subject), Arc::clone(load), lead, before);
-    tokio::spawn(task.in_current_span());
+    tokio::spawn(with(loading, task).in_current_span());
+}
+
+/// Keeps a drain waiting while the task lasts.
+async fn with(_loading: Loading, task: impl Future<Output = ()>) {
+    task.await;
 }
 
 /// Loads, and answers all who wait. A source that is slow is waited for no longer than its soft timeout by those
@@ -632,9 +651,10 @@ async fn keep<S: Subject>(
     if is_over || watch.is_overtaken() {
         return Ok((answer, Kept::No));
     }
-    let mark = match write(subject, &items, patience).await {
+    let mark = match write(subject, &items, before.seen(), patience).await {
         Ok(Written::Through) => mark.map(Mark::after_own_write),
         Ok(Written::Behind) => mark,
+        Ok(Written::Overtaken) => return Ok((answer, Kept::No)),
         Err(error) => {
             core.observer.store_failed(subject.text(), "write", &error, now);
             if core.entity().policy.on_error == OnError::Closed {
@@ -660,18 +680,27 @@ enum Kept {
 enum Written {
     Through,
     Behind,
+    /// Somebody else was faster.
+    Overtaken,
 }
 
-async fn write<S: Subject>(subject: &S, items: &[Item], patience: Patience) -> Result<Written, Error> {
+async fn write<S: Subject>(
+    subject: &S,
+    items: &[Item],
+    seen: &[Item],
+    patience: Patience,
+) -> Result<Written, Error> {
     let core = subject.core();
     let policy = &core.entity().policy;
     if let (Writes::Behind { .. }, [item]) = (policy.writes, items) {
         // A full queue is told of by the queue, in the log and in the next drain.
-        let _ = core.cache.behind.push(core, item.clone());
+        let over = core.over(&core.key_of(item), seen.first());
+        let _ = core.cache.behind.push(core, item.clone(), over);
         return Ok(Written::Behind);
     }
-    match patience.keep(subject.write(items.to_vec())).await {
-        Ok(()) => {
+    match patience.keep(subject.write(items.to_vec(), seen)).await {
+        Ok(Outcome::Overtaken) => Ok(Written::Overtaken),
+        Ok(Outcome::Made) => {
             let ends = items.iter().filter_map(|item| subject.core_of(item).expires(item)).min();
             core.observer.written(subject.text(), ends, core.unix_now());
             Ok(Written::Through)
@@ -690,10 +719,8 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
     let now = core.unix_now();
     let mark = mark(subject).map(Mark::after_own_write);
     let negative = core.entity().policy.negative_millis;
-    // What somebody has written since is not to be lost: a new value has a new end.
-    let old = before.items.iter().find(|item| core.key_of(item) == *subject.key());
-    let same = old.zip(core.table().ttl.as_ref()).map(|(old, ttl)| unchanged(&ttl.attribute, old));
-    let condition = same.into_iter().fold(core.is_not_there(now), or);
+    // What somebody has written since is not to be lost.
+    let condition = core.since(before.seen().iter().find(|item| core.key_of(item) == *subject.key()), now);
     let outcome = match (negative, &core.table().ttl) {
         (Some(millis), Some(ttl)) => {
             let until = UnixTime::from_millis(now.millis().saturating_add(millis));
@@ -843,7 +870,7 @@ impl<S: Subject> Place for Lease<'_, S> {
         match find(self.subject, self.patience).await {
             found @ (Found::Value { freshness: Freshness::Fresh, .. } | Found::Absent) => Ok(Some(found)),
             Found::Value { .. } | Found::Nothing { .. } => Ok(None),
-            Found::Failed(error) => Err(error),
+            Found::Failed { error, .. } => Err(error),
         }
     }
 

@@ -5,9 +5,12 @@
 //! good is given up, told at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
 //! answer does not wait for room.
 //!
-//! A write past the queue takes its [`Turn`]: what is on its way at that very moment has arrived before it, and
+//! A write past the queue takes its [`Turns`]: what is on its way at that very moment has arrived before it, and
 //! what waits is not begun meanwhile. A whole write drops what waits for its key; a write that builds on what is
 //! there writes it first.
+//!
+//! What a source gave is written under the condition that nobody has written since the source was asked, one item a request and
+//! several at a time: a batch knows no conditions.
 //!
 //! Promises:
 //! - Nothing waits for a write behind, except a drain.
@@ -28,6 +31,7 @@ use super::queue::{Pushed, Queue};
 use super::{Identity, identity};
 use crate::entity::Core;
 use crate::observe::Observer;
+use crate::write::{Outcome, Over};
 use crate::{Error, oversize, store};
 
 /// What BatchWriteItem takes.
@@ -58,12 +62,15 @@ pub(crate) struct Behind {
     released: Notify,
     /// One at a time decides what becomes of something that waits.
     turns: tokio::sync::Mutex<()>,
+    /// The keys that are being loaded: what a source gives is written after that.
+    loading: Mutex<Vec<Arc<str>>>,
     tally: Mutex<Tally>,
 }
 
 #[derive(Debug)]
-struct Write {
-    item: Item,
+pub(crate) struct Write {
+    pub(crate) item: Item,
+    pub(crate) over: Over,
     text: String,
 }
 
@@ -93,14 +100,15 @@ impl Behind {
             hurry: Notify::new(),
             released: Notify::new(),
             turns: tokio::sync::Mutex::default(),
+            loading: Mutex::default(),
             tally: Mutex::default(),
         }
     }
 
     /// Queues a write. One that finds no room is lost, and that is told.
-    pub(crate) fn push(self: &Arc<Self>, core: &Arc<Core>, item: Item) -> Result<(), Error> {
+    pub(crate) fn push(self: &Arc<Self>, core: &Arc<Core>, item: Item, over: Over) -> Result<(), Error> {
         let key = core.key_of(&item);
-        let write = Arc::new(Write { text: core.key_text(&key), item });
+        let write = Arc::new(Write { text: core.key_text(&key), item, over });
         let full = || Error::QueueFull { entity: self.entity.clone(), key: write.text.clone() };
         match self.queue.push(identity(&key), Arc::clone(&write)) {
             Pushed::Full => {
@@ -115,9 +123,14 @@ impl Behind {
         Ok(())
     }
 
-    /// The newest item of a key that may not have arrived yet.
-    pub(crate) fn pending(&self, key: &Identity) -> Option<Item> {
-        self.queue.pending(key).map(|write| write.item.clone())
+    /// The newest write of a key that may not have arrived yet.
+    pub(crate) fn pending(&self, key: &Identity) -> Option<Arc<Write>> {
+        self.queue.pending(key)
+    }
+
+    /// The newest item of each key that may not have arrived yet.
+    pub(crate) fn all_pending(&self) -> Vec<Item> {
+        self.queue.all_pending().iter().map(|write| write.item.clone()).collect()
     }
 
     /// A newer write of the key was made past the queue.
@@ -125,22 +138,30 @@ impl Behind {
         self.queue.forget(key);
     }
 
-    /// The right to write a key past the queue. `None` when the queue has nothing of it.
-    pub(crate) async fn turn(&self, key: &Identity) -> Option<Turn<'_>> {
-        if !self.queue.hold(key) {
+    /// The right to write these keys past the queue. `None` when the queue has nothing of any.
+    pub(crate) async fn turns(&self, keys: Vec<Identity>) -> Option<Turns<'_>> {
+        let keys: Vec<Identity> = keys.into_iter().filter(|key| self.queue.hold(key)).collect();
+        if keys.is_empty() {
             return None;
         }
-        let mut turn = Turn { behind: self, key: Arc::clone(key), pending: None, _only: None };
-        self.until(|| !self.queue.is_writing(key)).await;
-        turn._only = Some(self.turns.lock().await);
-        turn.pending = self.queue.pending(key);
-        Some(turn)
+        let mut turns = Turns { behind: self, keys, _only: None };
+        self.until(|| !turns.keys.iter().any(|key| self.queue.is_writing(key))).await;
+        turns._only = Some(self.turns.lock().await);
+        Some(turns)
     }
 
-    /// Forgets what waits for a key, and returns when nothing of it is under way.
-    pub(crate) async fn settle(&self, key: &Identity) {
-        self.queue.forget(key);
+    /// Drops what waits for a key, and returns when nothing of it is under way. Whether anything waited.
+    pub(crate) async fn drop_pending(&self, key: &Identity) -> bool {
+        let waited = self.queue.forget(key).waited;
         self.until(|| !self.queue.is_writing(key)).await;
+        waited
+    }
+
+    /// A load is under way until this is dropped, and a drain waits for it.
+    pub(crate) fn loading(self: &Arc<Self>, key: &str) -> Loading {
+        let key: Arc<str> = key.into();
+        self.loading.lock().push(Arc::clone(&key));
+        Loading { behind: Arc::clone(self), key }
     }
 
     async fn until(&self, is_done: impl Fn() -> bool) {
@@ -171,7 +192,8 @@ impl Behind {
 
     async fn drain(&self, deadline: Instant, into: &Mutex<Drained>) {
         self.hurry.notify_one();
-        let empty = timeout_at(deadline, self.until(|| self.queue.len() == 0)).await;
+        let is_done = || self.loading.lock().is_empty() && self.queue.len() == 0;
+        let empty = timeout_at(deadline, self.until(is_done)).await;
         let tally = std::mem::take(&mut *self.tally.lock());
         let mut into = into.lock();
         into.written += tally.written;
@@ -182,6 +204,9 @@ impl Behind {
             let waiting = self.queue.all();
             into.waiting_count += waiting.len() as u64;
             into.unwritten.extend(waiting.iter().map(|write| self.unwritten(&write.text, &reason)));
+            let loading = self.loading.lock();
+            into.waiting_count += loading.len() as u64;
+            into.unwritten.extend(loading.iter().map(|key| self.unwritten(key, "it is still being loaded")));
         }
     }
 }
@@ -195,33 +220,51 @@ impl Drop for Behind {
     }
 }
 
-/// While it lasts, nothing of its key is written behind.
-pub(crate) struct Turn<'a> {
+/// While they last, nothing of their keys is written behind.
+pub(crate) struct Turns<'a> {
     behind: &'a Behind,
-    key: Identity,
-    pending: Option<Arc<Write>>,
+    keys: Vec<Identity>,
     _only: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
-impl Turn<'_> {
-    /// What waits to be written.
-    pub(crate) fn pending(&self) -> Option<Item> {
-        self.pending.as_ref().map(|write| write.item.clone())
+impl Turns<'_> {
+    /// What waits to be written of the first of them.
+    pub(crate) fn pending(&self) -> Option<Arc<Write>> {
+        self.behind.queue.pending(self.keys.first()?)
     }
 
-    /// What waited is written.
-    pub(crate) fn settled(self) {
-        if let Some(pending) = &self.pending {
-            self.behind.queue.forget_if(&self.key, |write| Arc::ptr_eq(write, pending));
+    /// What waited is written, or need not be any more.
+    pub(crate) fn settled(self, pending: &Arc<Write>) {
+        if let Some(key) = self.keys.first() {
+            self.behind.queue.forget_if(key, |write| Arc::ptr_eq(write, pending));
             self.behind.tally.lock().written += 1;
         }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turns<'_> {
     fn drop(&mut self) {
-        self.behind.queue.release(&self.key);
+        for key in &self.keys {
+            self.behind.queue.release(key);
+        }
         self.behind.released.notify_one();
+    }
+}
+
+/// A load that is under way.
+pub(crate) struct Loading {
+    behind: Arc<Behind>,
+    key: Arc<str>,
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        let mut loading = self.behind.loading.lock();
+        if let Some(at) = loading.iter().position(|key| Arc::ptr_eq(key, &self.key)) {
+            loading.swap_remove(at);
+        }
+        drop(loading);
+        self.behind.changed.notify_waiters();
     }
 }
 
@@ -278,14 +321,13 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
     let policy = &core.entity().policy;
     let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
     let has_parts = steps.iter().flatten().any(|step| matches!(step, OversizeStep::Split));
-    // And one that must not undo what a transition did meanwhile is written under a condition.
+    // And one that must not undo what somebody else did meanwhile is written under a condition.
     let one_by_one = has_parts || core.keeps();
-    let (single, batch): (Vec<_>, Vec<_>) =
-        batch.into_iter().partition(|(_, write)| one_by_one || oversize::is_oversize(core, &write.item));
-    let mut transient = None;
-    for entry in single {
-        transient = write_one(behind, core, entry).await.or(transient);
-    }
+    let (single, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(_, write)| {
+        one_by_one || matches!(write.over, Over::Seen(_)) || oversize::is_oversize(core, &write.item)
+    });
+    let singles = single.into_iter().map(|entry| write_one(behind, core, entry));
+    let mut transient = futures_util::future::join_all(singles).await.into_iter().flatten().next();
     if batch.is_empty() {
         return transient;
     }
@@ -327,9 +369,15 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
 
 async fn write_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) -> Option<store::Error> {
     let (key, write) = &entry;
-    match core.write_over(write.item.clone()).await {
-        Ok(_) => {
+    match core.write_over(write.item.clone(), &write.over).await {
+        Ok(Outcome::Made) => {
             behind.done(core, std::slice::from_ref(&entry));
+            None
+        }
+        Ok(Outcome::Overtaken) => {
+            behind.queue.finish([key]);
+            core.cache.forget_in_l1(key);
+            tracing::debug!(key = write.text, "somebody has written since the source was asked");
             None
         }
         Err(Error::Store(error)) if error.is_transient() => {

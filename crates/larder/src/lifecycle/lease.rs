@@ -24,8 +24,9 @@ use super::Track;
 use super::step::seconds_after;
 use crate::Error;
 use crate::entity::and;
-use crate::record::{Changes, RACES_MAX, Refused};
+use crate::record::{Changes, Refused};
 use crate::shelf::{self, Record};
+use crate::write::RACES_MAX;
 
 /// The transition that is made when work was tried as often as the schema allows.
 const FAIL: &str = "fail";

@@ -13,7 +13,8 @@ use larder_schema::{Expr, Fields, Scope, Violation, settled};
 
 use super::Track;
 use crate::entity::{and, or};
-use crate::record::{Changes, RACES_MAX, Refused, unchanged};
+use crate::record::{Changes, Refused, unchanged};
+use crate::write::RACES_MAX;
 use crate::{Error, Invalid, store};
 
 /// How often a write is sent whose answer may have been lost.

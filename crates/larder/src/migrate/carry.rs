@@ -30,8 +30,9 @@ use super::state::Hold;
 use super::stream::Change;
 use super::{Late, Unconverted};
 use crate::entity::{Core, and};
-use crate::record::{RACES_MAX, options, unchanged};
+use crate::record::unchanged;
 use crate::store::{self, Store};
+use crate::write::{RACES_MAX, options};
 use crate::{Error, Stored, batch, oversize};
 
 /// Items that are under way together.

@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 
 use super::stream::{Place, Read};
 use crate::provision::{self, Desired, Permissions, Silent};
-use crate::record::{options, unchanged};
+use crate::record::unchanged;
 use crate::store::{self, Store};
+use crate::write::options;
 use crate::{Error, Schema};
 
 /// The table of migrations, in every store that has seen one.

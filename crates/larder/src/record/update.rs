@@ -18,10 +18,11 @@ use larder_model::{AttributeValue, Item, Number, Path, Step, UnixTime};
 use larder_schema::schema::{CheckMode, Role, Ttl};
 use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation};
 
-use super::{RACES_MAX, stand_back, unchanged};
+use super::unchanged;
 use crate::cache::freshness;
 use crate::entity::{Core, and, or};
 use crate::shelf::{self, FieldType, Record};
+use crate::write::{RACES_MAX, stand_back};
 use crate::{Error, Invalid, oversize, store};
 
 /// Changes to some fields of a record. Awaiting it makes them, and gives the record as it is then.

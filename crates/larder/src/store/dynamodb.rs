@@ -6,6 +6,8 @@
 
 mod items;
 
+pub(crate) use items::once;
+
 use std::env;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -300,10 +302,11 @@ impl Backend for DynamoDb {
         if !self.regional {
             return None;
         }
+        let place = format!("{} in {region}", Address::DynamoDb { endpoint: None });
         let region = Region::new(region.to_owned());
         let client = Client::from_conf(self.client.config().to_builder().region(region.clone()).build());
         let config = self.config.clone().map(|config| config.into_builder().region(region).build());
-        Some(Arc::new(Self { client, config, ..self.clone() }))
+        Some(Arc::new(Self { client, config, place, ..self.clone() }))
     }
 
     /// The whole is bounded by who asks. One attempt takes half of that at most, so that another connection is tried

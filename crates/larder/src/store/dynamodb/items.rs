@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::Config;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::operation::scan::ScanOutput;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types as sdk;
 use aws_sdk_dynamodb::types::error::{ConditionalCheckFailedException, TransactionCanceledException};
-use aws_smithy_types::retry::ErrorKind;
+use aws_smithy_types::retry::{ErrorKind, RetryConfig};
 use larder_engine::ops::{
     BatchGetItem, BatchGetItemOutput, BatchGetTable, BatchWrite, BatchWriteItem, BatchWriteItemOutput,
     CollectionMetrics, Consumed, DeleteItem, GetItem, GetItemOutput, PageOutput, PutItem, Query, Request,
@@ -25,6 +26,15 @@ use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName};
 use super::super::items::{NOT_OF_ITEMS, tables};
 use super::super::{Cancellation, Error};
 use super::{DynamoDb, causes};
+
+tokio::task_local! {
+    static ONCE: ();
+}
+
+/// Has puts sent once, however they end: for whoever must know whether one may have been carried out.
+pub(crate) async fn once<F: Future>(puts: F) -> F::Output {
+    ONCE.scope((), puts).await
+}
 
 type SdkItem = HashMap<String, sdk::AttributeValue>;
 
@@ -104,7 +114,14 @@ impl DynamoDb {
             .set_return_values_on_condition_check_failure(on_failure(options.return_old_on_failure))
             .set_return_consumed_capacity(capacity(options.capacity))
             .set_return_item_collection_metrics(metrics(options.collection_metrics));
-        let answer = answer.send().await.map_err(|error| self.item_error(error, &table))?;
+        let answer = match ONCE.try_with(|()| ()) {
+            Ok(()) => {
+                let once = Config::builder().retry_config(RetryConfig::disabled());
+                answer.customize().config_override(once).send().await
+            }
+            Err(_) => answer.send().await,
+        };
+        let answer = answer.map_err(|error| self.item_error(error, &table))?;
         self.written(&table, answer.attributes, answer.consumed_capacity, answer.item_collection_metrics)
     }
 

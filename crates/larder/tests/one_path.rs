@@ -1,0 +1,466 @@
+//! Whoever writes a record, and by whatever call: an older write never lands on a newer one.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod sources;
+mod systems;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use futures_util::future::BoxFuture;
+use larder::{Entry, Fields, Load, Shelf, Store, System, Value};
+use tokio::sync::Notify;
+
+use sources::{Cause, Source, fields, page_key, pages, shelf, text_of, until};
+
+const LONG: Duration = Duration::from_secs(60);
+const BEHIND: [&str; 2] = ["BatchWriteItem", "PutItem"];
+
+fn page(id: &str, text: &str) -> Fields {
+    let mut page = page_key(id);
+    page.insert("text".to_owned(), Value::from(text));
+    page
+}
+
+async fn text(pages: &Shelf<Entry>) -> Option<String> {
+    pages.get(page_key("1")).await.unwrap().map(|found| text_of(&found.fields).to_owned())
+}
+
+async fn open(settings: &str) -> (Store, System, Shelf<Entry>) {
+    let store = Store::memory().await;
+    let system = systems::open_text(&pages("", settings), &store).await;
+    let pages = shelf(&system, "Page");
+    (store, system, pages)
+}
+
+/// Two programs with one schema on one store.
+async fn open_two(settings: &str) -> (Store, [System; 2], [Shelf<Entry>; 2]) {
+    let store = Store::memory().await;
+    store.clock().stop();
+    let text = pages("", settings).replace("pages-{stage}", "pages");
+    let systems = [systems::open_text(&text, &store).await, systems::open_text(&text, &store).await];
+    let shelves = [shelf(&systems[0], "Page"), shelf(&systems[1], "Page")];
+    (store, systems, shelves)
+}
+
+/// Begins a write behind of page 1 that takes a while, and returns when it is under way.
+async fn held_up(store: &Store, pages: &Shelf<Entry>) {
+    store.requests().take();
+    store.faults().only(&BEHIND).delay(1.0, Duration::from_millis(300));
+    pages.put_behind(page("1", "behind")).await.unwrap();
+    until(async || BEHIND.iter().any(|name| store.requests().count(name) > 0)).await;
+    store.faults().reset();
+}
+
+/// Every way to write or remove page 1 past the queue, and what is there afterwards.
+async fn overtake(system: &System, pages: &Shelf<Entry>, way: &str) -> Option<&'static str> {
+    match way {
+        "put" => drop(pages.put(page("1", "newer")).await.unwrap()),
+        "put_many" => drop(pages.put_many([page("1", "newer")]).await.pop().unwrap().unwrap()),
+        "transaction put" => system.transaction().put(pages, page("1", "newer")).run().await.unwrap(),
+        "delete" => drop(pages.delete(page_key("1")).await.unwrap()),
+        "delete_many" => pages.delete_many([page_key("1")]).await.pop().unwrap().1.unwrap(),
+        "transaction delete" => system.transaction().delete(pages, page_key("1")).run().await.unwrap(),
+        "forget" => pages.forget(page_key("1")).await.unwrap(),
+        "invalidate one" => {
+            pages
+                .invalidate()
+                .by("id", "1".to_owned())
+                .plan()
+                .await
+                .unwrap()
+                .run()
+                .await
+                .map(|_| ())
+                .unwrap();
+        }
+        "invalidate all" => pages.invalidate().plan().await.unwrap().run().await.map(|_| ()).unwrap(),
+        other => panic!("{other}"),
+    }
+    (way.ends_with("put") || way.ends_with("put_many")).then_some("newer")
+}
+
+const WAYS: [&str; 9] = [
+    "put",
+    "put_many",
+    "transaction put",
+    "delete",
+    "delete_many",
+    "transaction delete",
+    "forget",
+    "invalidate one",
+    "invalidate all",
+];
+
+#[tokio::test]
+async fn what_is_written_behind_does_not_land_on_what_was_written_after_it() {
+    for way in WAYS {
+        let (store, system, pages) = open("writes behind\nscan allow").await;
+        held_up(&store, &pages).await;
+        let expected = overtake(&system, &pages, way).await;
+        assert_eq!(text(&pages).await.as_deref(), expected, "{way}, at once");
+        let _ = system.drain(LONG).await;
+        assert_eq!(text(&pages).await.as_deref(), expected, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_to_be_written_does_not_land_on_what_was_written_after_it() {
+    for way in WAYS {
+        let (store, system, pages) = open("writes behind\nscan allow").await;
+        // The worker is turned away, and comes back in a while.
+        store.faults().only(&BEHIND).fail_next(1, larder::store::Fault::Throttle);
+        pages.put_behind(page("1", "behind")).await.unwrap();
+        until(async || BEHIND.iter().any(|name| store.requests().count(name) > 0)).await;
+        let expected = overtake(&system, &pages, way).await;
+        assert_eq!(text(&pages).await.as_deref(), expected, "{way}, at once");
+        let _ = system.drain(LONG).await;
+        assert_eq!(text(&pages).await.as_deref(), expected, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn an_invalidation_counts_what_waits_to_be_written() {
+    let (store, _system, pages) = open("writes behind\nscan allow").await;
+    store.faults().only(&BEHIND).down();
+    pages.put_behind(page("1", "behind")).await.unwrap();
+    pages.put_behind(page("2", "behind")).await.unwrap();
+    let plan = pages.invalidate().by("id", "1".to_owned()).plan().await.unwrap();
+    assert_eq!(plan.items(), 1);
+    assert_eq!(plan.run().await.unwrap().removed, 1);
+    assert_eq!(text(&pages).await, None);
+    assert!(pages.get(page_key("2")).await.unwrap().is_some(), "another stays");
+}
+
+type Loaded = BoxFuture<'static, Result<Load<Fields>, Cause>>;
+
+/// A loader that says when it is called and gives its answer when it is told to.
+fn held(
+    answer: impl Fn() -> Load<Fields> + Clone + Send + Sync + 'static,
+) -> (Arc<Notify>, Arc<Notify>, impl Fn(Fields, larder::Known) -> Loaded + Send + Sync + 'static) {
+    let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (Arc::clone(&called), Arc::clone(&go));
+    let load = move |_: Fields, _: larder::Known| -> Loaded {
+        let (tell, wait, answer) = (Arc::clone(&tell), Arc::clone(&wait), answer.clone());
+        Box::pin(async move {
+            tell.notify_one();
+            wait.notified().await;
+            Ok(answer())
+        })
+    };
+    (called, go, load)
+}
+
+fn loaded() -> Load<Fields> {
+    Load::value(fields([("text", Value::from("loaded"))]))
+}
+
+#[tokio::test]
+async fn a_load_loses_against_what_another_program_has_written_meanwhile() {
+    for settings in ["", "l1 1h", "flight 10s", "writes behind", "versions on", "oversize split"] {
+        for is_there in [false, true] {
+            let (store, [ours_of, _theirs_of], [ours, theirs]) = open_two(settings).await;
+            if is_there {
+                ours.put(page("1", "old")).await.unwrap();
+                store.clock().advance(Duration::from_secs(200));
+            }
+            let (called, go, load) = held(loaded);
+            let loading = tokio::spawn({
+                let ours = ours.clone();
+                async move { ours.fetch_with(page_key("1"), load).await }
+            });
+            called.notified().await;
+            theirs.put(page("1", "theirs")).await.unwrap();
+            go.notify_one();
+            let given = loading.await.unwrap().unwrap();
+            assert_eq!(text_of(&given.fields), "loaded", "{settings}: whoever asked is given it");
+            let _ = ours_of.drain(LONG).await;
+            assert_eq!(text(&theirs).await.as_deref(), Some("theirs"), "{settings} {is_there}");
+            assert_eq!(
+                text(&ours).await.as_deref(),
+                Some("theirs"),
+                "{settings} {is_there}: nor is it in L1"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_bring_back_what_another_program_has_written_over() {
+    for settings in ["grace 1h", "grace 1h\nwrites behind", "grace 1h\nversions on"] {
+        let (store, [ours_of, _theirs_of], [ours, theirs]) = open_two(settings).await;
+        ours.put(page("1", "old")).await.unwrap();
+        store.clock().advance(Duration::from_secs(200));
+        let (called, go, load) = held(Load::not_modified);
+        let loading = tokio::spawn({
+            let ours = ours.clone();
+            async move { ours.fetch_with(page_key("1"), load).await }
+        });
+        called.notified().await;
+        theirs.put(page("1", "theirs")).await.unwrap();
+        go.notify_one();
+        loading.await.unwrap().unwrap();
+        let _ = ours_of.drain(LONG).await;
+        assert_eq!(text(&theirs).await.as_deref(), Some("theirs"), "{settings}");
+    }
+}
+
+#[tokio::test]
+async fn a_load_is_kept_over_what_is_old_expired_or_cannot_be_read() {
+    for settings in ["", "writes behind", "versions on", "grace 1h", "oversize split", "flight 10s"] {
+        let (store, [ours_of, _theirs_of], [ours, theirs]) = open_two(settings).await;
+        let source = Source::default();
+        for round in 1..4 {
+            ours.fetch(page_key("1"), source.numbered()).await.unwrap();
+            ours_of.drain(LONG).await.expect_empty();
+            assert_eq!(text(&theirs).await, Some(format!("page {round}")), "{settings}");
+            store.clock().advance(Duration::from_secs(200));
+        }
+    }
+}
+
+#[tokio::test]
+async fn opening_a_system_switches_nothing_off() {
+    let store = Store::memory().await;
+    let text =
+        |settings: &str| pages("", "").replace("pages-{stage}", "pages").replace("ttl   ends", settings);
+    let rich = text("ttl   ends\n  stream both\n  pitr on\n  on_delete retain");
+    systems::open_text(&rich, &store).await;
+    let table = store.list_tables().await.unwrap().remove(0);
+    let before = store.describe(&table).await.unwrap().unwrap();
+    assert!(before.definition.stream.is_some() && before.definition.deletion_protection);
+    systems::open_text(&text("ttl   ends"), &store).await;
+    let after = store.describe(&table).await.unwrap().unwrap();
+    assert_eq!(after.definition.stream, before.definition.stream);
+    assert_eq!(after.definition.deletion_protection, before.definition.deletion_protection);
+    assert_eq!((&after.ttl_attribute, after.pitr_days), (&before.ttl_attribute, before.pitr_days));
+}
+
+const LOANS: &str = r#"
+system loans
+table loans {
+  key  pk / sk
+  entity Loan {
+    key  "BOOK#{isbn}" / "LOAN#{number:04}"
+    input isbn:   string nonempty
+    input number: sequence
+    reader:       string nonempty
+  }
+}
+"#;
+
+/// The SDK's way to an engine, on which the answers to some puts are lost.
+#[derive(Clone, Debug)]
+struct Lossy {
+    below: SharedHttpClient,
+    lost: Arc<AtomicUsize>,
+}
+
+impl HttpClient for Lossy {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let connector = self.below.http_connector(settings, components);
+        SharedHttpConnector::new(LossyConnector { connector, lost: Arc::clone(&self.lost) })
+    }
+}
+
+#[derive(Debug)]
+struct LossyConnector {
+    connector: SharedHttpConnector,
+    lost: Arc<AtomicUsize>,
+}
+
+impl HttpConnector for LossyConnector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let is_put = request.headers().get("x-amz-target").is_some_and(|target| target.ends_with(".PutItem"));
+        let less = |left: usize| left.checked_sub(1);
+        let is_lost = is_put && self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        let answer = self.connector.call(request);
+        HttpConnectorFuture::new(async move {
+            let answer = answer.await?;
+            match is_lost {
+                true => Err(ConnectorError::io("the connection was reset".into())),
+                false => Ok(answer),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_sequence_takes_one_number_although_the_first_answer_was_lost() {
+    let client = Store::memory().await.sdk_client().await.unwrap();
+    let lost = Arc::new(AtomicUsize::new(0));
+    let below = client.config().http_client().unwrap();
+    let config = client.config().to_builder().http_client(Lossy { below, lost: Arc::clone(&lost) });
+    let on_client = Store::on_client(aws_sdk_dynamodb::Client::from_conf(config.build()));
+    let memory = Store::memory().await;
+    for store in [on_client, memory] {
+        let system = systems::open_text(LOANS, &store).await;
+        let loans = shelf(&system, "Loan");
+        let loan = || fields([("isbn", Value::from("1")), ("reader", Value::from("Ada"))]);
+        for number in 1..4 {
+            lost.store(1, Ordering::SeqCst);
+            if store.place() == "memory:" {
+                store.faults().only(&["PutItem"]).fail_next(1, larder::store::Fault::LostAnswer);
+            }
+            let made = loans.create(loan()).await.unwrap();
+            assert_eq!(made.fields["number"], Value::from(number), "{}", store.place());
+        }
+        lost.store(0, Ordering::SeqCst);
+        assert_eq!(loans.within(["1"]).count().await.unwrap(), 3, "{}", store.place());
+    }
+}
+
+#[tokio::test]
+async fn two_who_create_the_same_at_once_take_two_numbers() {
+    let store = Store::memory().await;
+    store.clock().stop();
+    let system = systems::open_text(LOANS, &store).await;
+    let loans = shelf(&system, "Loan");
+    let loan = || fields([("isbn", Value::from("1")), ("reader", Value::from("Ada"))]);
+    let made = futures_util::future::join_all((0..8).map(|_| loans.create(loan()))).await;
+    let mut numbers: Vec<Value> =
+        made.into_iter().map(|made| made.unwrap().fields["number"].clone()).collect();
+    numbers.sort_by_key(Value::as_i64);
+    assert_eq!(numbers, (1..9).map(Value::from).collect::<Vec<_>>());
+}
+
+const HORSES: &str = r#"
+system horses
+source web { }
+table horses {
+  key  pk / sk
+  ttl  ends
+  entity Results from web {
+    key     "HORSE#{id}" / "RESULTS"
+    ttl     100s
+    writes  behind
+    input id: string nonempty
+    wins:     int
+  }
+  entity Parents from web {
+    key     "HORSE#{id}" / "PARENTS"
+    ttl     100s
+    writes  behind
+    input id: string nonempty
+    sire:     string
+  }
+  collection Horse { Results, Parents }
+}
+"#;
+
+fn results(wins: i64) -> (String, Fields) {
+    ("Results".to_owned(), fields([("id", Value::from("1")), ("wins", Value::from(wins))]))
+}
+
+fn parents() -> (String, Fields) {
+    ("Parents".to_owned(), fields([("id", Value::from("1")), ("sire", Value::from("Kitasan Black"))]))
+}
+
+fn horse_key() -> Fields {
+    fields([("id", Value::from("1"))])
+}
+
+#[tokio::test]
+async fn half_a_collection_is_no_hit_although_that_half_waits_to_be_written() {
+    let store = Store::memory().await;
+    let system = systems::open_text(HORSES, &store).await;
+    let horses = system.collection("Horse").unwrap();
+    store.faults().only(&BEHIND).down();
+    shelf(&system, "Results").put_behind(results(3).1).await.unwrap();
+    assert!(matches!(horses.look(horse_key()).await, larder::Look::Miss(_)), "its parents are missing");
+    shelf(&system, "Parents").put_behind(parents().1).await.unwrap();
+    let larder::Look::Hit(horse) = horses.look(horse_key()).await else { panic!("both halves wait") };
+    assert_eq!(horse.0.len(), 2);
+    assert_eq!(horses.get(horse_key()).await.unwrap().map(|horse| horse.0.len()), Some(2));
+}
+
+#[tokio::test]
+async fn a_collection_is_written_and_removed_after_what_waits_of_its_members() {
+    let store = Store::memory().await;
+    let system = systems::open_text(HORSES, &store).await;
+    let (horses, of_results) = (system.collection("Horse").unwrap(), shelf(&system, "Results"));
+    store.requests().take();
+    store.faults().only(&BEHIND).delay(1.0, Duration::from_millis(300));
+    of_results.put_behind(results(1).1).await.unwrap();
+    until(async || BEHIND.iter().any(|name| store.requests().count(name) > 0)).await;
+    store.faults().reset();
+    horses.put(vec![results(2), parents()]).await.unwrap();
+    let _ = system.drain(LONG).await;
+    let found = of_results.get(horse_key()).await.unwrap().unwrap();
+    assert_eq!(found.fields["wins"], Value::from(2));
+
+    store.faults().only(&BEHIND).fail_next(1, larder::store::Fault::Throttle);
+    of_results.put_behind(results(3).1).await.unwrap();
+    assert_eq!(horses.delete(horse_key()).await.unwrap(), 2);
+    let _ = system.drain(LONG).await;
+    assert!(of_results.get(horse_key()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_loaded_collection_loses_against_a_member_that_another_program_has_written() {
+    let store = Store::memory().await;
+    let (ours, theirs) = (systems::open_text(HORSES, &store).await, systems::open_text(HORSES, &store).await);
+    let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let loading = tokio::spawn({
+        let (horses, called, go) = (ours.collection("Horse").unwrap(), Arc::clone(&called), Arc::clone(&go));
+        async move {
+            let load = move |_: Fields| {
+                let (called, go) = (Arc::clone(&called), Arc::clone(&go));
+                async move {
+                    called.notify_one();
+                    go.notified().await;
+                    Ok::<_, Cause>(vec![results(1), parents()])
+                }
+            };
+            horses.fetch(horse_key(), load).await
+        }
+    });
+    called.notified().await;
+    shelf(&theirs, "Results").put(results(7).1).await.unwrap();
+    go.notify_one();
+    loading.await.unwrap().unwrap();
+    let found = shelf(&theirs, "Results").get(horse_key()).await.unwrap().unwrap();
+    assert_eq!(found.fields["wins"], Value::from(7));
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_a_refresh_that_is_under_way() {
+    for settings in ["refresh 50%", "refresh 50%\nwrites behind"] {
+        let (store, system, pages) = open(settings).await;
+        store.clock().stop();
+        pages.put(page("1", "old")).await.unwrap();
+        store.clock().advance(Duration::from_secs(60));
+        let (called, go, load) = held(loaded);
+        assert_eq!(text_of(&pages.fetch_with(page_key("1"), load).await.unwrap().fields), "old");
+        called.notified().await;
+        let is_drained = Arc::new(AtomicBool::new(false));
+        let draining = tokio::spawn({
+            let (system, is_drained) = (system.clone(), Arc::clone(&is_drained));
+            async move {
+                let drained = system.drain(LONG).await;
+                is_drained.store(true, Ordering::SeqCst);
+                drained
+            }
+        });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!is_drained.load(Ordering::SeqCst), "{settings}");
+        go.notify_one();
+        draining.await.unwrap().expect_empty();
+        assert_eq!(text(&pages).await.as_deref(), Some("loaded"), "{settings}");
+    }
+}
