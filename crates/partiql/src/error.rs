@@ -65,6 +65,8 @@ pub enum Error {
         returning(*.0)
     )]
     DeleteReturning(crate::Returning),
+    #[error("EXISTS can only be used in ExecuteTransaction write requests.")]
+    ExistsAlone,
     #[error("This operation is not supported on an index")]
     WriteToIndex,
     #[error("Invalid table or index name: {0}")]

@@ -106,6 +106,12 @@ pub fn keyed_write(condition: Option<&Condition>, schema: &KeySchema) -> Result<
     Ok(Keyed { key, condition: joined(&rest) })
 }
 
+/// Refuses an item whose key, as far as it has one, is not of the table's types.
+pub fn check_insert(item: &Item, schema: &KeySchema) -> Result<(), Error> {
+    let given = schema.attributes().filter_map(|attribute| Some((attribute, item.get(&attribute.name)?)));
+    given.into_iter().try_for_each(|(attribute, value)| check_value(attribute, value))
+}
+
 /// The item that a SELECT of a batch or a transaction reads: it says the key, and nothing else. `within` is the
 /// operation.
 pub fn keyed_read(select: &Select, schema: &KeySchema, within: &'static str) -> Result<Item, Error> {
