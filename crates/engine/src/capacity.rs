@@ -122,7 +122,9 @@ impl Meter {
                 let index = &part.definition.indexes[*at];
                 match index.kind {
                     IndexKind::Local => units += of_index,
-                    IndexKind::Global => part.metrics.consume_of_index(operation, kind, &index.name, *of_index),
+                    IndexKind::Global => {
+                        part.metrics.consume_of_index(operation, kind, &index.name, *of_index)
+                    }
                 }
             }
             part.metrics.of(operation).consume(kind, units);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use larder_expr::{Condition, KeyCondition, Projection, Update};
 use larder_model::{
-    ApiError, IndexKind, IndexName, Item, KeySchema, KeyType, StreamView, TableClass, TableDefinition, TableName, Tags,
-    Throughput, UnixTime,
+    ApiError, IndexKind, IndexName, Item, KeySchema, KeyType, StreamView, TableClass, TableDefinition,
+    TableName, Tags, Throughput, UnixTime,
 };
 
 pub use crate::changes::Event;

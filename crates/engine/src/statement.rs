@@ -10,10 +10,12 @@
 
 use larder_expr::Condition;
 use larder_model::limits::PAGE_BYTES_MAX;
-use larder_model::{ApiError, AttributeValue, CancellationReason, Item, KeySchema, Path, TableName, UnixTime};
+use larder_model::{
+    ApiError, AttributeValue, CancellationReason, Item, KeySchema, Path, TableName, UnixTime,
+};
 use larder_partiql::{
-    Access, Columns, Keyed, Part, Returning, Select as SelectStatement, check_insert, keyed_check, keyed_read,
-    keyed_write, plan,
+    Access, Columns, Keyed, Part, Returning, Select as SelectStatement, check_insert, keyed_check,
+    keyed_read, keyed_write, plan,
 };
 
 use crate::capacity::{self, read_units};
@@ -22,9 +24,9 @@ use crate::item_bytes::{self, StoredItem};
 use crate::metrics::Operation;
 use crate::ops::{
     BatchExecuteStatement, BatchExecuteStatementOutput, BatchStatement, Consumed, ExecuteStatement,
-    ExecuteStatementOutput, ExecuteTransaction, ExecuteTransactionOutput, Query, ReturnCapacity, ReturnValues,
-    Row, Scan, Statement, StatementPosition, StatementResponse, TransactAction, TransactGet, TransactGetItems,
-    TransactStatement, TransactWrite, TransactWriteItems, WriteOptions,
+    ExecuteStatementOutput, ExecuteTransaction, ExecuteTransactionOutput, Query, ReturnCapacity,
+    ReturnValues, Row, Scan, Statement, StatementPosition, StatementResponse, TransactAction, TransactGet,
+    TransactGetItems, TransactStatement, TransactWrite, TransactWriteItems, WriteOptions,
 };
 use crate::transact::Hash;
 use crate::write::Action;
@@ -54,8 +56,7 @@ impl Engine {
         if request.start.is_some() {
             return Err(Error::validation("NextToken is only valid on a SELECT statement"));
         }
-        let writing =
-            Writing { returns_old: request.return_old_on_failure, capacity: request.capacity, now };
+        let writing = Writing { returns_old: request.return_old_on_failure, capacity: request.capacity, now };
         let (row, consumed) =
             self.write_statement(Operation::ExecuteStatement, table, request.statement, writing).await?;
         Ok(ExecuteStatementOutput { items: row.into_iter().collect(), next: None, consumed })
@@ -327,11 +328,8 @@ impl Engine {
     ) -> Result<ExecuteTransactionOutput, Error> {
         let watch = self.watch(Operation::ExecuteTransaction);
         let tables = self.known_tables(request.statements.iter().map(|each| each.statement.table()));
-        let inserts: Vec<bool> = request
-            .statements
-            .iter()
-            .map(|each| matches!(each.statement, Statement::Insert(_)))
-            .collect();
+        let inserts: Vec<bool> =
+            request.statements.iter().map(|each| matches!(each.statement, Statement::Insert(_))).collect();
         let outcome = self.at_once(request, now).await;
         watch.end_all(&tables, outcome).map_err(|error| with_duplicates(error, &inserts))
     }
@@ -480,9 +478,7 @@ fn transacted(table: &Table, each: TransactStatement) -> Result<TransactWrite, E
     let Change { action, condition, .. } = change(&table.definition.key, each.statement)?;
     let action = match action {
         Action::Put(item) => TransactAction::Put { item },
-        Action::Update { key, update } => {
-            TransactAction::Update { key, update: update.unwrap_or_default() }
-        }
+        Action::Update { key, update } => TransactAction::Update { key, update: update.unwrap_or_default() },
         Action::Delete { key } => TransactAction::Delete { key },
         Action::Check { key } => TransactAction::Check { key },
     };

@@ -34,7 +34,9 @@ use larder_model::AttributeValue;
 
 pub use bound::{Column, Columns, Delete, Insert, Order, Returning, Select, Statement, Update};
 pub use error::{Error, Syntax};
-pub use plan::{Access, Keyed, Part, check_insert, keyed_check, keyed_read, keyed_write, leading_values, plan};
+pub use plan::{
+    Access, Keyed, Part, check_insert, keyed_check, keyed_read, keyed_write, leading_values, plan,
+};
 
 /// The statement that a text is, with its parameters filled in.
 pub fn read(text: &str, parameters: &[AttributeValue]) -> Result<Statement, Error> {

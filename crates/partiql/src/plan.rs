@@ -132,10 +132,18 @@ pub fn keyed_check(select: &Select, schema: &KeySchema, within: &'static str) ->
     }
 }
 
-/// The values of a partition key that a condition names, if it lets no other through.
-pub fn leading_values<'c>(condition: &'c Condition, partition: &str) -> Option<Vec<&'c AttributeValue>> {
-    let ways = ways(conjuncts(condition), partition)?;
-    Some(ways.into_iter().map(|way| &**way.value).collect())
+/// The values of a partition key that a condition names, for whoever asks which partitions a statement is about. None
+/// are named by a scan that could find any.
+pub fn leading_values<'c>(condition: &'c Condition, partition: &str) -> Vec<&'c AttributeValue> {
+    let conjuncts = conjuncts(condition);
+    match ways(conjuncts.clone(), partition) {
+        Some(ways) => ways.into_iter().map(|way| &**way.value).collect(),
+        // Named more than once: a write takes that if it is the same each time.
+        None => {
+            let values = conjuncts.into_iter().filter_map(|conjunct| named_values(conjunct, partition));
+            values.flatten().map(|value| &**value).collect()
+        }
+    }
 }
 
 /// The attributes of a key that has one of each kind at most.
@@ -646,6 +654,24 @@ mod tests {
             assert_eq!(read(text), Err(Error::SelectWithoutKey("B")), "{text}");
         }
         assert_eq!(read("ttt.iii WHERE pk = 'a' AND sk = 1"), Err(Error::SelectWithoutKey("B")));
+    }
+
+    #[test]
+    fn leading_values_are_all_that_a_condition_names() {
+        for (text, expected) in [
+            ("pk = 'a' AND sk > 1", vec!["a"]),
+            ("pk IN ['a', 'b'] AND x = 1", vec!["a", "b"]),
+            ("pk = 'a' OR pk = 'b' AND x = 1", vec!["a", "b"]),
+            ("pk = 'a' AND pk = 'a'", vec!["a", "a"]),
+            ("pk = 'a' OR x = 1", vec![]),
+            ("x = 1", vec![]),
+        ] {
+            let select = select(&format!("SELECT * FROM ttt WHERE {text}"));
+            let condition = select.condition.unwrap();
+            let found = leading_values(&condition, "pk");
+            let found: Vec<&str> = found.into_iter().filter_map(AttributeValue::as_str).collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     fn comparison() -> impl Strategy<Value = String> {

@@ -1,8 +1,6 @@
 //! ExecuteTransaction. A statement that cannot be read refuses all of them.
 
-use larder_engine::ops::{
-    ExecuteTransaction, ExecuteTransactionOutput, Request, Row, TransactStatement,
-};
+use larder_engine::ops::{ExecuteTransaction, ExecuteTransactionOutput, Request, Row, TransactStatement};
 use larder_model::ApiError;
 use larder_model::limits::TRANSACTION_ITEMS_MAX;
 
