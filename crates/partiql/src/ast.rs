@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use larder_expr::Comparator;
 
 use crate::bound::Returning;
+use crate::error::Place;
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Statement<'t> {
@@ -42,6 +43,7 @@ pub(crate) struct Select<'t> {
 pub(crate) struct Source<'t> {
     pub(crate) table: Cow<'t, str>,
     pub(crate) index: Option<Cow<'t, str>>,
+    pub(crate) place: Place,
 }
 
 #[derive(Debug, PartialEq)]
@@ -85,6 +87,7 @@ pub(crate) enum Expression<'t> {
     Map(Vec<(Cow<'t, str>, Expression<'t>)>),
     Call {
         function: &'t str,
+        place: Place,
         arguments: Vec<Expression<'t>>,
     },
     Sum {

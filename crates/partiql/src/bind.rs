@@ -11,7 +11,7 @@ use larder_model::{Arn, AttributeType, AttributeValue, IndexName, Item, Number, 
 
 use crate::ast::{self, Expression};
 use crate::bound::{Column, Columns, Delete, Insert, Order, Returning, Select, Statement, Update};
-use crate::error::Error;
+use crate::error::{Error, Place};
 
 pub(crate) fn bind(tree: &ast::Statement<'_>, parameters: &[AttributeValue]) -> Result<Statement, Error> {
     let mut binder = Binder { parameters, operators: 0 };
@@ -26,7 +26,11 @@ pub(crate) fn bind(tree: &ast::Statement<'_>, parameters: &[AttributeValue]) -> 
             if item.iter().any(|(_, value)| value.levels() > NESTING_DEPTH_MAX) {
                 return Err(Error::TooDeep);
             }
-            Statement::Insert(Insert { table: written(into)?, item })
+            let (table, index) = source(into)?;
+            if index.is_some() {
+                return Err(Error::InsertIntoIndex(into.place));
+            }
+            Statement::Insert(Insert { table, item })
         }
         ast::Statement::Update { table, changes, condition, returning } => Statement::Update(Update {
             table: written(table)?,
@@ -128,15 +132,20 @@ impl Binder<'_> {
             Expression::IsNull(operand) => {
                 build::type_is(self.operand(operand)?, &Operand::value(AttributeType::Null.name()))?
             }
-            Expression::Call { function, arguments } => self.call(function, arguments)?,
+            Expression::Call { function, place, arguments } => self.call(function, *place, arguments)?,
             _ => return Err(Error::NotACondition),
         })
     }
 
     /// A function that is a condition by itself.
-    fn call(&mut self, function: &str, arguments: &[Expression<'_>]) -> Result<Condition, Error> {
+    fn call(
+        &mut self,
+        function: &str,
+        place: Place,
+        arguments: &[Expression<'_>],
+    ) -> Result<Condition, Error> {
         let known = CONDITIONS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(function));
-        let Some((name, count)) = known else { return Err(Error::Function(function.to_owned())) };
+        let Some((name, count)) = known else { return Err(Error::Function(function.to_owned(), place)) };
         if arguments.len() != count {
             return Err(Fault::OperandCount { operator: name, count: arguments.len() }.into());
         }
@@ -170,14 +179,16 @@ impl Binder<'_> {
     fn operand(&mut self, tree: &Expression<'_>) -> Result<Operand, Error> {
         Ok(match tree {
             Expression::Path(tree) => Operand::Path(path(tree)?),
-            Expression::Call { function, arguments } if function.eq_ignore_ascii_case("size") => {
+            Expression::Call { function, arguments, .. } if function.eq_ignore_ascii_case("size") => {
                 self.operator()?;
                 match arguments.as_slice() {
                     [argument] => build::size(self.operand(argument)?)?,
                     _ => return Err(Fault::OperandCount { operator: "size", count: arguments.len() }.into()),
                 }
             }
-            Expression::Call { function, .. } => return Err(Error::Function((*function).to_owned())),
+            Expression::Call { function, place, .. } => {
+                return Err(Error::Function((*function).to_owned(), *place));
+            }
             Expression::Missing => return Err(Error::MissingCompared),
             Expression::Sum { .. } => return Err(Error::NotAnOperand("arithmetic")),
             Expression::Compare { .. }
@@ -200,16 +211,16 @@ impl Binder<'_> {
                 ast::Change::Set(target, value) => {
                     let target = path(target)?;
                     match value {
-                        Expression::Call { function, arguments }
+                        Expression::Call { function, place, arguments }
                             if function.eq_ignore_ascii_case("set_add") =>
                         {
-                            let members = self.set_members("set_add", &target, arguments)?;
+                            let members = self.set_members("SET_ADD", *place, &target, arguments)?;
                             update.add.push((target, members));
                         }
-                        Expression::Call { function, arguments }
+                        Expression::Call { function, place, arguments }
                             if function.eq_ignore_ascii_case("set_delete") =>
                         {
-                            let members = self.set_members("set_delete", &target, arguments)?;
+                            let members = self.set_members("SET_DELETE", *place, &target, arguments)?;
                             update.delete.push((target, members));
                         }
                         value => update.set.push((target, self.set_value(value)?)),
@@ -227,7 +238,7 @@ impl Binder<'_> {
                 let sum = if *plus { build::plus } else { build::minus };
                 sum(self.set_operand(left)?, self.set_operand(right)?)?
             }
-            Expression::Call { function, arguments } if function.eq_ignore_ascii_case("list_append") => {
+            Expression::Call { function, arguments, .. } if function.eq_ignore_ascii_case("list_append") => {
                 self.operator()?;
                 let [head, tail] = arguments.as_slice() else {
                     let count = arguments.len();
@@ -243,7 +254,7 @@ impl Binder<'_> {
         match self.operand(tree)? {
             Operand::Path(path) => Ok(SetOperand::Path(path)),
             Operand::Value(value) => Ok(SetOperand::Value(value)),
-            Operand::Size(_) => Err(Error::Function("size".to_owned())),
+            Operand::Size(_) => Err(Error::Misused("size")),
         }
     }
 
@@ -251,6 +262,7 @@ impl Binder<'_> {
     fn set_members(
         &mut self,
         function: &'static str,
+        place: Place,
         target: &Path,
         arguments: &[Expression<'_>],
     ) -> Result<Arc<AttributeValue>, Error> {
@@ -260,7 +272,7 @@ impl Binder<'_> {
         };
         match set {
             Expression::Path(set) if path(set)? == *target => {}
-            _ => return Err(Error::OtherSet(function)),
+            _ => return Err(Error::OtherSet(function, place)),
         }
         let members = match members {
             Expression::Bag(_) | Expression::Parameter(_) => self.value(members)?,
@@ -320,6 +332,7 @@ const CONDITIONS: [(&str, usize); 5] = [
 /// The set that these are the members of.
 fn set(members: Vec<AttributeValue>) -> Result<AttributeValue, Error> {
     let count = members.len();
+    let shown: Vec<String> = members.iter().filter_map(AttributeValue::as_str).map(str::to_owned).collect();
     let (mut texts, mut numbers, mut binaries) =
         (BTreeSet::new(), BTreeSet::<Number>::new(), BTreeSet::new());
     for member in members {
@@ -337,7 +350,7 @@ fn set(members: Vec<AttributeValue>) -> Result<AttributeValue, Error> {
         (0, 0, distinct) => (AttributeValue::Bs(binaries), distinct),
         _ => return Err(Error::MixedSet),
     };
-    if distinct < count { Err(Error::RepeatedMember) } else { Ok(set) }
+    if distinct < count { Err(Error::RepeatedMember(shown)) } else { Ok(set) }
 }
 
 /// The members of a list or a set; any other value is one by itself.
@@ -485,16 +498,19 @@ mod tests {
         refused("SELECT * FROM ttt WHERE a", &Error::NotACondition.to_string());
         refused("SELECT * FROM ttt WHERE a = MISSING", &Error::MissingCompared.to_string());
         refused("SELECT * FROM ttt WHERE a = b + 1", "Unsupported operand in expression: arithmetic");
-        refused("SELECT * FROM ttt WHERE upper(a) = 'A'", "Unsupported function: upper");
+        refused("SELECT * FROM ttt WHERE upper(a) = 'A'", "Unrecognized function: upper at 1:25:5");
         refused("SELECT * FROM ttt WHERE a IN []", &Error::NoInOperands.to_string());
         refused("SELECT * FROM ttt WHERE a.b = 1 ORDER BY a.b", &Error::OrderByPath.to_string());
         refused("INSERT INTO ttt VALUE 5", &Error::NotAnItem.to_string());
         refused("INSERT INTO ttt VALUE {'a': <<1, 'x'>>}", &Error::MixedSet.to_string());
-        refused("INSERT INTO ttt VALUE {'a': <<1, 1.0>>}", &Error::RepeatedMember.to_string());
+        refused("INSERT INTO ttt VALUE {'a': <<1, 1.0>>}", &Error::RepeatedMember(Vec::new()).to_string());
         refused("INSERT INTO ttt VALUE {'': 1}", &Error::EmptyName.to_string());
-        refused("INSERT INTO ttt.iii VALUE {}", &Error::WriteToIndex.to_string());
-        refused("UPDATE ttt SET s = set_add(t, <<1>>) WHERE k = 1", &Error::OtherSet("set_add").to_string());
-        refused("UPDATE ttt SET s = set_add(s, 1) WHERE k = 1", &Error::NotASet("set_add").to_string());
+        refused("DELETE FROM ttt.iii WHERE k = 1", &Error::WriteToIndex.to_string());
+        refused(
+            "UPDATE ttt SET s = set_add(t, <<1>>) WHERE k = 1",
+            "The first argument to SET_ADD must equal the assignment value at 1:20:7",
+        );
+        refused("UPDATE ttt SET s = set_add(s, 1) WHERE k = 1", &Error::NotASet("SET_ADD").to_string());
         refused(
             "DELETE FROM ttt WHERE k = 1 RETURNING ALL NEW *",
             "Invalid returning clause: RETURNING ALL NEW *. Only RETURNING ALL OLD * is allowed in DELETE statements.",

@@ -12,8 +12,16 @@ use larder_model::{ApiError, AttributeType, NumberError};
 #[non_exhaustive]
 pub enum Error {
     /// The text is no statement.
-    #[error("Statement wasn't well formed, can't be processed: {}{}", .0, place(.1))]
-    Malformed(Syntax, Option<Place>),
+    #[error("Statement wasn't well formed, can't be processed: {0}")]
+    Malformed(Syntax),
+    #[error("Unexpected path component at {0}")]
+    CallOfColumn(Place),
+    #[error("Aliasing is not supported")]
+    Alias,
+    #[error("A path may contain at most 2 components in the FROM clause")]
+    SourceParts,
+    #[error("FROM clause may only contain a single table name in data manipulation statements at {0}")]
+    InsertIntoIndex(Place),
 
     // What a statement can get wrong by itself.
     #[error("Number of parameters in request and statement don't match.")]
@@ -22,8 +30,11 @@ pub enum Error {
     Expression(#[from] Fault),
     #[error("{0}")]
     Number(#[from] NumberError),
+    #[error("Unrecognized function: {0} at {1}")]
+    Function(String, Place),
+    /// A function that is known, in a place where its result is of no use.
     #[error("Unsupported function: {0}")]
-    Function(String),
+    Misused(&'static str),
     #[error("WHERE clause must contain an expression that resolves to a boolean")]
     NotACondition,
     #[error("Unsupported operand in expression: {0}")]
@@ -36,13 +47,13 @@ pub enum Error {
     NotAnItem,
     #[error("A value can not hold {0}")]
     NotAValue(&'static str),
-    #[error("Members of a set must all be strings, numbers or binaries")]
+    #[error("Unsupported data type in Bag. DynamoDB only supports either numbers or strings in bags")]
     MixedSet,
-    #[error("One or more parameter values were invalid: An set  may not be empty")]
+    #[error("Empty bags are not supported")]
     EmptySet,
-    #[error("One or more parameter values were invalid: Input collection contains duplicates")]
-    RepeatedMember,
-    #[error("Empty attribute name")]
+    #[error("One or more parameter values were invalid: Input collection{} contains duplicates.", listed(.0))]
+    RepeatedMember(Vec<String>),
+    #[error("Path component cannot be an empty string")]
     EmptyName,
     #[error(
         "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"
@@ -54,8 +65,8 @@ pub enum Error {
     TooManyInOperands(usize),
     #[error("The IN operator is provided with no operands")]
     NoInOperands,
-    #[error("The first argument to {0} must equal the assignment value")]
-    OtherSet(&'static str),
+    #[error("The first argument to {0} must equal the assignment value at {1}")]
+    OtherSet(&'static str, Place),
     #[error("The second argument to {0} must be a value with type SET")]
     NotASet(&'static str),
     #[error("Argument to ORDER BY must be of type VariableReference. Type: Path")]
@@ -125,12 +136,14 @@ pub enum Syntax {
     ExpectedTable,
     #[error("Invalid path dot component")]
     Step,
-    #[error("Path component cannot be an empty string")]
-    EmptyStep,
-    #[error("A path may contain at most 2 components in the FROM clause")]
-    Source,
-    #[error("Unsupported clause: {0}")]
-    Clause(&'static str),
+    #[error("Missing right-hand side expression of infix operator")]
+    RightSide,
+    #[error("Expected identifier or an expression but found unexpected keyword '{0}' in a select list.")]
+    SelectKeyword(String),
+    #[error("Unexpected token after semicolon. (Only one query is allowed.)")]
+    AfterSemicolon,
+    #[error("Unsupported operator: LIKE")]
+    Like,
     #[error("Malformed RETURNING clause; expected RETURNING <ALL|MODIFIED> <OLD|NEW> *")]
     Returning,
     #[error("Expected type name")]
@@ -169,8 +182,9 @@ impl fmt::Display for Place {
     }
 }
 
-fn place(place: &Option<Place>) -> String {
-    place.map_or_else(String::new, |place| format!(" at {place}"))
+/// Members are shown if they are text.
+fn listed(members: &[String]) -> String {
+    if members.is_empty() { String::new() } else { format!(" [{}]", members.join(", ")) }
 }
 
 fn returning(returning: crate::Returning) -> &'static str {

@@ -33,7 +33,7 @@ mod token;
 use larder_model::AttributeValue;
 
 pub use bound::{Column, Columns, Delete, Insert, Order, Returning, Select, Statement, Update};
-pub use error::{Error, Syntax};
+pub use error::{Error, Place, Syntax};
 pub use plan::{
     Access, Keyed, Part, check_insert, keyed_check, keyed_read, keyed_write, leading_values, plan,
 };

@@ -42,18 +42,17 @@ const KEYWORDS: [&str; 26] = [
     "AS",
     "EXISTS",
 ];
-/// Clauses of other SQL, and what they are called.
-const FOREIGN: [&str; 7] = ["LIMIT", "GROUP", "HAVING", "JOIN", "UNION", "OFFSET", "LET"];
 
 pub(crate) fn statement(text: &str) -> Result<Statement<'_>, Error> {
     let tokens = tokens(text)?;
     let mut parser = Parser { text, tokens, at: 0, parameters: 0, depth: 0 };
     let statement = parser.statement()?;
-    parser.sign(";");
-    if parser.at < parser.tokens.len() {
-        return Err(parser.unexpected_end());
+    let ended = parser.sign(";");
+    match parser.peek() {
+        None => Ok(statement),
+        Some(_) if ended => Err(malformed(Syntax::AfterSemicolon)),
+        Some(_) => Err(malformed(Syntax::After)),
     }
-    Ok(statement)
 }
 
 struct Parser<'t> {
@@ -86,13 +85,23 @@ impl<'t> Parser<'t> {
             self.expect_sign(")", "RIGHT_PAREN")?;
             return Ok(Statement::Exists(select));
         }
-        Err(malformed(Syntax::ExpectedStatement))
+        // DynamoDB takes it for an expression, which ends where no operator follows.
+        let is_from =
+            |token: &Token<'_>| matches!(token.kind, Kind::Word(word) if word.eq_ignore_ascii_case("FROM"));
+        let is_term = self.tokens.len() > 1 && !self.tokens.iter().any(is_from);
+        Err(malformed(if is_term { Syntax::After } else { Syntax::ExpectedStatement }))
     }
 
     fn select(&mut self) -> Result<Select<'t>, Error> {
-        let columns = if self.sign("*") { None } else { Some(self.list(Self::path)?) };
+        let columns = if self.sign("*") { None } else { Some(self.list(Self::column)?) };
         self.expect_word("FROM")?;
+        if self.peek().is_none() {
+            return Err(malformed(Syntax::Term));
+        }
         let from = self.source()?;
+        if self.is_word("AS") || matches!(self.peek(), Some(Kind::Name(_))) || self.is_alias() {
+            return Err(Error::Alias);
+        }
         let condition = self.condition()?;
         let mut order = Vec::new();
         if self.word("ORDER") {
@@ -100,6 +109,25 @@ impl<'t> Parser<'t> {
             order = self.list(Self::order)?;
         }
         Ok(Select { columns, from, condition, order })
+    }
+
+    /// A name after a table's, which would be another for it.
+    fn is_alias(&self) -> bool {
+        let clause = ["LIMIT", "GROUP", "HAVING", "JOIN", "UNION", "OFFSET", "LET"];
+        matches!(self.peek(), Some(Kind::Word(word)) if !is_keyword(word))
+            && !clause.into_iter().any(|clause| self.is_word(clause))
+    }
+
+    fn column(&mut self) -> Result<Path<'t>, Error> {
+        match (self.tokens.get(self.at), self.tokens.get(self.at + 1)) {
+            (Some(Token { kind: Kind::Word(word), .. }), _) if is_keyword(word) => {
+                Err(malformed(Syntax::SelectKeyword(word.to_ascii_lowercase())))
+            }
+            (Some(Token { kind: Kind::Word(_), .. }), Some(Token { kind: Kind::Sign("("), .. })) => {
+                Err(Error::CallOfColumn(self.place()))
+            }
+            _ => self.path(),
+        }
     }
 
     fn order(&mut self) -> Result<Order<'t>, Error> {
@@ -148,7 +176,9 @@ impl<'t> Parser<'t> {
     }
 
     fn delete(&mut self) -> Result<Statement<'t>, Error> {
-        self.expect_word("FROM")?;
+        if !self.word("FROM") {
+            return Err(malformed(Syntax::Expected("FROM after DELETE")));
+        }
         let from = self.source()?;
         let condition = self.condition()?;
         Ok(Statement::Delete { from, condition, returning: self.returning()? })
@@ -175,19 +205,20 @@ impl<'t> Parser<'t> {
     }
 
     fn source(&mut self) -> Result<Source<'t>, Error> {
+        let place = self.place();
         let table = self.name().ok_or_else(|| malformed(Syntax::ExpectedTable))?;
         let mut parts = Vec::new();
         while self.sign(".") {
-            parts.push(self.name().ok_or_else(|| self.malformed_here(Syntax::Step))?);
+            parts.push(self.name().ok_or_else(|| malformed(Syntax::Step))?);
         }
         if parts.len() > 1 {
-            return Err(malformed(Syntax::Source));
+            return Err(Error::SourceParts);
         }
         let index = parts.pop();
         if table.is_empty() || index.as_ref().is_some_and(|index| index.is_empty()) {
-            return Err(malformed(Syntax::EmptyStep));
+            return Err(Error::EmptyName);
         }
-        Ok(Source { table, index })
+        Ok(Source { table, index, place })
     }
 
     fn condition(&mut self) -> Result<Option<Expression<'t>>, Error> {
@@ -231,6 +262,9 @@ impl<'t> Parser<'t> {
     fn comparison(&mut self) -> Result<Expression<'t>, Error> {
         let left = Box::new(self.sum()?);
         if let Some(comparator) = self.comparator() {
+            if self.peek().is_none() {
+                return Err(malformed(Syntax::RightSide));
+            }
             return Ok(Expression::Compare { left, comparator, right: Box::new(self.sum()?) });
         }
         if self.word("IS") {
@@ -240,7 +274,7 @@ impl<'t> Parser<'t> {
             } else if self.word("MISSING") {
                 Expression::IsMissing(left)
             } else {
-                return Err(self.malformed_here(Syntax::TypeName));
+                return Err(malformed(Syntax::TypeName));
             };
             return Ok(negated_if(negated, test));
         }
@@ -256,10 +290,10 @@ impl<'t> Parser<'t> {
             return Ok(negated_if(negated, Expression::In { value: left, list }));
         }
         if self.is_word("LIKE") {
-            return Err(malformed(Syntax::Clause("LIKE")));
+            return Err(malformed(Syntax::Like));
         }
         if negated {
-            return Err(self.malformed_here(Syntax::Keyword));
+            return Err(malformed(Syntax::Keyword));
         }
         Ok(*left)
     }
@@ -327,13 +361,14 @@ impl<'t> Parser<'t> {
             return self.took(Expression::Missing);
         }
         if matches!(self.tokens.get(self.at + 1).map(|token| &token.kind), Some(Kind::Sign("("))) {
+            let place = self.place();
             self.at += 2;
             let arguments = match self.sign(")") {
-                true => return Ok(Expression::Call { function: word, arguments: Vec::new() }),
+                true => return Ok(Expression::Call { function: word, place, arguments: Vec::new() }),
                 false => self.nested(|parser| parser.list(Self::sum))?,
             };
             self.expect_sign(")", "RIGHT_PAREN")?;
-            return Ok(Expression::Call { function: word, arguments });
+            return Ok(Expression::Call { function: word, place, arguments });
         }
         self.path().map(Expression::Path)
     }
@@ -351,7 +386,7 @@ impl<'t> Parser<'t> {
                     let signed = if sign == "-" { Cow::Owned(format!("-{number}")) } else { number.into() };
                     Ok(Expression::Number(signed))
                 }
-                _ => Err(self.malformed_here(Syntax::Term)),
+                _ => Err(malformed(Syntax::Term)),
             },
             "(" => {
                 self.at += 1;
@@ -371,7 +406,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
                 self.collection("}", "RIGHT_CURLY", Self::field).map(Expression::Map)
             }
-            _ => Err(self.malformed_here(Syntax::Term)),
+            _ => Err(malformed(Syntax::Term)),
         }
     }
 
@@ -393,7 +428,7 @@ impl<'t> Parser<'t> {
     fn field(&mut self) -> Result<(Cow<'t, str>, Expression<'t>), Error> {
         let name = match self.peek() {
             Some(Kind::Text(name) | Kind::Name(name)) => name.clone(),
-            _ => return Err(self.malformed_here(Syntax::Expected("a name in quotes"))),
+            _ => return Err(malformed(Syntax::Expected("a name in quotes"))),
         };
         self.at += 1;
         self.expect_sign(":", "COLON")?;
@@ -405,7 +440,7 @@ impl<'t> Parser<'t> {
         let mut steps = Vec::new();
         loop {
             if self.sign(".") {
-                let field = self.name().ok_or_else(|| self.malformed_here(Syntax::Step))?;
+                let field = self.name().ok_or_else(|| malformed(Syntax::Step))?;
                 steps.push(Step::Field(field));
             } else if self.sign("[") {
                 let step = match self.peek() {
@@ -413,7 +448,7 @@ impl<'t> Parser<'t> {
                         Step::Index(digits)
                     }
                     Some(Kind::Text(name)) => Step::Field(name.clone()),
-                    _ => return Err(self.malformed_here(Syntax::Step)),
+                    _ => return Err(malformed(Syntax::Step)),
                 };
                 self.at += 1;
                 self.expect_sign("]", "RIGHT_BRACKET")?;
@@ -477,38 +512,33 @@ impl<'t> Parser<'t> {
     }
 
     fn expect_word(&mut self, keyword: &'static str) -> Result<(), Error> {
-        if self.word(keyword) { Ok(()) } else { Err(self.malformed_here(Syntax::Expected(keyword))) }
+        if self.word(keyword) { Ok(()) } else { Err(malformed(Syntax::Expected(keyword))) }
     }
 
     fn expect_sign(&mut self, sign: &str, name: &'static str) -> Result<(), Error> {
-        if self.sign(sign) { Ok(()) } else { Err(self.malformed_here(Syntax::Expected(name))) }
+        if self.sign(sign) { Ok(()) } else { Err(malformed(Syntax::Expected(name))) }
     }
 
     /// What is said of the next token where none of its kind belongs.
     fn unexpected(&self) -> Error {
         match self.peek() {
-            Some(Kind::Word(_)) => self.malformed_here(Syntax::Keyword),
-            _ => self.malformed_here(Syntax::Term),
+            Some(Kind::Word(_)) => malformed(Syntax::Keyword),
+            _ => malformed(Syntax::Term),
         }
     }
 
-    /// What is said of what comes after a statement.
-    fn unexpected_end(&self) -> Error {
-        let foreign = FOREIGN.into_iter().find(|keyword| self.is_word(keyword));
-        match foreign {
-            Some(keyword) => malformed(Syntax::Clause(keyword)),
-            None => self.malformed_here(Syntax::After),
-        }
-    }
-
-    fn malformed_here(&self, syntax: Syntax) -> Error {
-        let place = self.tokens.get(self.at).map(|token| Place::of(self.text, token.at, token.length));
-        Error::Malformed(syntax, place)
+    /// Where the next token is.
+    fn place(&self) -> Place {
+        let (at, length) = match self.tokens.get(self.at) {
+            Some(token) => (token.at, self.text[token.at..token.at + token.length].chars().count()),
+            None => (self.text.len(), 0),
+        };
+        Place::of(self.text, at, length)
     }
 }
 
 fn malformed(syntax: Syntax) -> Error {
-    Error::Malformed(syntax, None)
+    Error::Malformed(syntax)
 }
 
 fn negated_if<'t>(negated: bool, test: Expression<'t>) -> Expression<'t> {
@@ -537,25 +567,41 @@ mod tests {
         check("", "Expected data manipulation");
         check("SLECT * FROM t", "Expected data manipulation");
         check("SELECT", "Unexpected term");
-        check("SELECT * FROM", "Expected identifier for simple path");
-        check("SELECT * t", "Expected FROM at 1:10:1");
+        check("SELECT * FROM", "Unexpected term");
+        check("SELECT * t", "Expected FROM");
         check("SELECT * FROM ttt WHERE", "Unexpected term");
-        check("SELECT * FROM ttt WHERE a = 1 b", "Unexpected token after expression at 1:31:1");
-        check("SELECT * FROM ttt; SELECT", "Unexpected token after expression at 1:20:6");
-        check("SELECT * FROM ttt LIMIT 5", "Unsupported clause: LIMIT");
-        check("SELECT * FROM a.b.c", "A path may contain at most 2 components in the FROM clause");
-        check("SELECT * FROM \"\"", "Path component cannot be an empty string");
-        check("SELECT * FROM ttt WHERE a IS GOOD", "Expected type name at 1:30:4");
-        check("SELECT a. FROM ttt", "Invalid path dot component at 1:11:4");
-        check("SELECT select FROM ttt", "Unexpected keyword at 1:8:6");
+        check("SELECT * FROM ttt WHERE a = 1 b", "Unexpected token after expression");
+        check("SELECT * FROM ttt; SELECT", "Unexpected token after semicolon. (Only one query is allowed.)");
+        check("SELECT * FROM ttt LIMIT 5", "Unexpected token after expression");
+        check("DROP TABLE ttt", "Unexpected token after expression");
+        check("SELECT * FROM ttt WHERE a = ", "Missing right-hand side expression of infix operator");
+        check("SELECT * FROM ttt WHERE a IS GOOD", "Expected type name");
+        check("SELECT a. FROM ttt", "Invalid path dot component");
+        check(
+            "SELECT select FROM ttt",
+            "Expected identifier or an expression but found unexpected keyword 'select' in a select list.",
+        );
         check("INSERT ttt VALUE {}", "Unexpected keyword");
         check("INSERT INTO ttt (a) VALUES (1)", "Unexpected keyword");
-        check("INSERT INTO ttt VALUE {'a' 1}", "Expected COLON at 1:28:1");
+        check("INSERT INTO ttt VALUE {'a' 1}", "Expected COLON");
         check("UPDATE", "Expected identifier for simple path");
         check("UPDATE a-b SET c = 1", "Expected data manipulation");
         check("UPDATE ttt SET a = 1 RETURNING *", &Syntax::Returning.to_string());
-        check("DELETE ttt", "Expected FROM at 1:8:3");
+        check("DELETE ttt", "Expected FROM after DELETE");
         check("SELECT * FROM ttt WHERE (a = 1", "Expected RIGHT_PAREN");
+    }
+
+    #[test]
+    fn what_dynamodb_lacks_is_named() {
+        for (text, error) in [
+            ("SELECT * FROM a.b.c", Error::SourceParts),
+            ("SELECT * FROM \"\"", Error::EmptyName),
+            ("SELECT * FROM ttt t", Error::Alias),
+            ("SELECT * FROM ttt AS t", Error::Alias),
+            ("SELECT COUNT(*) FROM ttt", Error::CallOfColumn(Place { line: 1, column: 8, length: 5 })),
+        ] {
+            assert_eq!(statement(text), Err(error), "{text}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::Error;
-use crate::error::{Place, Syntax};
+use crate::error::Syntax;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token<'t> {
@@ -57,7 +57,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Error> {
             _ => match SIGNS.iter().find(|sign| text[at..].starts_with(**sign)) {
                 Some(sign) => (Kind::Sign(sign), sign.len()),
                 None => {
-                    return Err(Error::Malformed(Syntax::Character(first), Some(Place::of(text, at, 1))));
+                    return Err(Error::Malformed(Syntax::Character(first)));
                 }
             },
         };
@@ -89,7 +89,7 @@ fn skipped(text: &str, mut at: usize) -> Result<usize, Error> {
             at += trimmed.find('\n').unwrap_or(trimmed.len());
         } else if let Some(comment) = trimmed.strip_prefix("/*") {
             let Some(end) = comment.find("*/") else {
-                return Err(Error::Malformed(Syntax::Unclosed, Some(Place::of(text, at, 2))));
+                return Err(Error::Malformed(Syntax::Unclosed));
             };
             at += end + 4;
         } else {
@@ -118,7 +118,7 @@ fn quoted(text: &str, at: usize, quote: char) -> Result<(Cow<'_, str>, usize), E
         };
         return Ok((found, place + 2));
     }
-    Err(Error::Malformed(Syntax::Unclosed, Some(Place::of(text, at, 1))))
+    Err(Error::Malformed(Syntax::Unclosed))
 }
 
 /// The length of the number that a text begins with.
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn what_is_not_closed_is_refused() {
         for text in ["'a", "\"a", "/* a", "'a''"] {
-            assert!(matches!(tokens(text), Err(Error::Malformed(Syntax::Unclosed, _))), "{text}");
+            assert!(matches!(tokens(text), Err(Error::Malformed(Syntax::Unclosed))), "{text}");
         }
-        assert!(matches!(tokens("a § b"), Err(Error::Malformed(Syntax::Character('§'), _))));
+        assert!(matches!(tokens("a § b"), Err(Error::Malformed(Syntax::Character('§')))));
     }
 }
