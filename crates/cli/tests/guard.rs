@@ -183,7 +183,8 @@ fn a1_every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
     }
 
     // A batch of statements is answered one by one.
-    let body = json!({"Statements": [{"Statement": "INSERT INTO notes VALUE ?", "Parameters": [{"M": wrong}]}]});
+    let body =
+        json!({"Statements": [{"Statement": "INSERT INTO notes VALUE ?", "Parameters": [{"M": wrong}]}]});
     let batch = client.ok("BatchExecuteStatement", body);
     assert_eq!(batch["Responses"][0]["Error"]["Code"], "ValidationError");
     assert_eq!(stored(&client), before);
@@ -216,7 +217,7 @@ fn a1_every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
     let text = metrics(&server);
     for expected in [
         "larder_schema_enforced 1",
-        "larder_schema_violations_total{table=\"notes\",rule=\"equation\"} 4",
+        "larder_schema_violations_total{table=\"notes\",rule=\"equation\"} 8",
         "larder_schema_violations_total{table=\"notes\",rule=\"transition\"} 1",
     ] {
         assert!(text.contains(expected), "{expected}:\n{text}");
