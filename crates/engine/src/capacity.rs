@@ -123,7 +123,7 @@ impl Meter {
                 match index.kind {
                     IndexKind::Local => units += of_index,
                     IndexKind::Global => {
-                        part.metrics.consume_of_index(operation, kind, &index.name, *of_index)
+                        part.metrics.consume_of_index(operation, kind, &index.name, *of_index);
                     }
                 }
             }

@@ -162,7 +162,7 @@ mod tests {
         ]);
         let expected: Item = [("b", AttributeValue::from(5))].into_iter().collect();
         assert_eq!(columns.apply(&item), expected);
-        let roots: Vec<String> = columns.roots().paths.iter().map(|path| path.to_string()).collect();
+        let roots: Vec<String> = columns.roots().paths.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["a", "z"]);
     }
 }

@@ -58,7 +58,7 @@ pub fn plan(select: &Select, schema: &KeySchema) -> Result<Access, Error> {
             return Err(Error::OrderByOther(order.attribute.to_string()));
         }
     }
-    let ways = select.condition.as_ref().and_then(|condition| ways(conjuncts(condition), &partition.name));
+    let ways = select.condition.as_ref().and_then(|condition| ways(&conjuncts(condition), &partition.name));
     let Some(ways) = ways else {
         if !select.order.is_empty() {
             return Err(Error::OrderWithoutPartition);
@@ -136,7 +136,7 @@ pub fn keyed_check(select: &Select, schema: &KeySchema, within: &'static str) ->
 /// are named by a scan that could find any.
 pub fn leading_values<'c>(condition: &'c Condition, partition: &str) -> Vec<&'c AttributeValue> {
     let conjuncts = conjuncts(condition);
-    match ways(conjuncts.clone(), partition) {
+    match ways(&conjuncts, partition) {
         Some(ways) => ways.into_iter().map(|way| &**way.value).collect(),
         // Named more than once: a write takes that if it is the same each time.
         None => {
@@ -174,7 +174,7 @@ struct Way<'c> {
 }
 
 /// The ways to meet all of `conjuncts`, if each names its partition, once.
-fn ways<'c>(conjuncts: Vec<&'c Condition>, partition: &str) -> Option<Vec<Way<'c>>> {
+fn ways<'c>(conjuncts: &[&'c Condition], partition: &str) -> Option<Vec<Way<'c>>> {
     let mut naming = conjuncts
         .iter()
         .enumerate()
@@ -182,17 +182,17 @@ fn ways<'c>(conjuncts: Vec<&'c Condition>, partition: &str) -> Option<Vec<Way<'c
     match (naming.next(), naming.next()) {
         (Some(_), Some(_)) => return None,
         (Some((at, values)), None) => {
-            let rest = without(&conjuncts, at);
+            let rest = without(conjuncts, at);
             return Some(values.into_iter().map(|value| Way { value, rest: rest.clone() }).collect());
         }
         (None, _) => {}
     }
     conjuncts.iter().enumerate().find_map(|(at, conjunct)| {
         let Condition::Or(..) = conjunct else { return None };
-        let rest = without(&conjuncts, at);
+        let rest = without(conjuncts, at);
         let mut all = Vec::new();
         for alternative in alternatives(conjunct) {
-            for mut way in ways(self::conjuncts(alternative), partition)? {
+            for mut way in ways(&self::conjuncts(alternative), partition)? {
                 way.rest.extend(&rest);
                 all.push(way);
             }

@@ -314,8 +314,10 @@ fn plain(value: Value) -> Json {
 }
 
 fn number(text: &str) -> Json {
-    let exact = serde_json::from_str::<Json>(text).ok().filter(|json| json.to_string() == text);
-    exact.unwrap_or_else(|| text.into())
+    match serde_json::from_str::<Json>(text).map(|json| (json.to_string(), json)) {
+        Ok((shown, json)) if shown == text => json,
+        _ => text.into(),
+    }
 }
 
 fn csv(names: &[String], items: &[Map<String, Json>]) -> String {
