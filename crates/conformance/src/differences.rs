@@ -479,6 +479,7 @@ pub const LIST: &[Difference] = &[
             "batch_execute_statement::writes_fail_one_by_one",
             "execute_statement::a_condition_has_all_operators",
             "execute_statement::a_delete_of_what_is_absent_is_no_error",
+            "execute_statement::a_page_ends_at_one_megabyte_over_all_partitions",
             "execute_statement::a_projection_names_attributes_and_paths",
             "execute_statement::a_write_names_one_item",
             "execute_statement::an_index_is_named_after_its_table",

@@ -88,7 +88,7 @@ fn writes_fail_one_by_one() {
             answer["Responses"][4],
             json!({"Error": {
                 "Code": "ValidationError",
-                "Message": "Statement wasn't well formed, can't be processed: Expected data manipulation",
+                "Message": "Statement wasn't well formed, can't be processed: Unexpected token after expression",
             }})
         );
         assert_eq!(table.get(json!({"pk": {"S": "new"}})), json!({"pk": {"S": "new"}}));

@@ -235,6 +235,23 @@ fn pages_go_on_with_their_token() {
 }
 
 #[test]
+fn a_page_ends_at_one_megabyte_over_all_partitions() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:N"));
+        for (pk, sk) in ["a", "b", "c"].iter().flat_map(|pk| (0..4).map(move |sk| (pk, sk))) {
+            let x = "x".repeat(100_000);
+            table.put(json!({"pk": {"S": pk}, "sk": {"N": sk.to_string()}, "x": {"S": x}}));
+        }
+        let select = "SELECT sk FROM @ WHERE pk IN ['a', 'b', 'c']";
+        let first = run(db, &table, select);
+        assert_eq!(first["Items"].as_array().map(Vec::len), Some(11));
+        let rest = run_with(db, &table, select, json!({"NextToken": first["NextToken"]}));
+        assert_eq!(rest["Items"].as_array().map(Vec::len), Some(1));
+        assert_eq!(rest["NextToken"], Value::Null);
+    });
+}
+
+#[test]
 fn an_update_changes_an_item_that_is_there() {
     conform(|db| {
         let table = db.table(keys("pk:S sk:N"));

@@ -70,10 +70,7 @@ pub fn plan(select: &Select, schema: &KeySchema) -> Result<Access, Error> {
         check_value(partition, way.value)?;
         parts.push(Narrowed::of(way, partition, sort)?);
     }
-    check_overlaps(&mut parts)?;
-    if parts.len() > IN_PARTITIONS_MAX {
-        return Err(Error::TooManyPartitions(parts.len()));
-    }
+    check_overlaps(&parts)?;
     if let ([only], None) = (parts.as_slice(), &select.index)
         && let Some(key) = only.whole_key(partition, sort)
     {
@@ -412,14 +409,20 @@ fn by_start(one: &Bound<Scalar>, two: &Bound<Scalar>) -> Ordering {
     start(one).cmp(&start(two))
 }
 
-/// Refuses parts that could find the same item.
-fn check_overlaps(parts: &mut [Narrowed<'_>]) -> Result<(), Error> {
+/// Refuses parts that could find the same item, and too many partitions.
+fn check_overlaps(parts: &[Narrowed<'_>]) -> Result<(), Error> {
     let mut places: Vec<&Narrowed<'_>> = parts.iter().collect();
     places.sort_by(|one, two| one.place.cmp(&two.place).then_with(|| by_start(&one.range.0, &two.range.0)));
     // By their starts, two that meet have some neighbours that do.
     let meets =
         |pair: &[&Narrowed<'_>]| pair[0].place == pair[1].place && overlap(&pair[0].range, &pair[1].range);
-    if places.windows(2).any(meets) { Err(Error::Overlap) } else { Ok(()) }
+    if places.windows(2).any(meets) {
+        return Err(Error::Overlap);
+    }
+    match places.chunk_by(|one, two| one.place == two.place).count() {
+        0..=IN_PARTITIONS_MAX => Ok(()),
+        many => Err(Error::TooManyPartitions(many)),
+    }
 }
 
 type Range = (Bound<Scalar>, Bound<Scalar>);
