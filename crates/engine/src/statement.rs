@@ -8,6 +8,10 @@
 //! - A page of a SELECT reads about a megabyte at most, however many partitions it names.
 //! - An INSERT never takes the place of an item, and an UPDATE never makes one.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
 use larder_expr::Condition;
 use larder_model::limits::PAGE_BYTES_MAX;
 use larder_model::{
@@ -252,9 +256,13 @@ impl Engine {
         self.check_batch(&request)?;
         let mut responses = Vec::with_capacity(request.statements.len());
         let mut consumed: Vec<Consumed> = Vec::new();
-        for each in request.statements {
-            let name = each.statement.as_ref().ok().map(|statement| statement.table().clone());
-            let outcome = self.batched(each, request.capacity, now).await;
+        let names: Vec<Option<TableName>> = request
+            .statements
+            .iter()
+            .map(|each| each.statement.as_ref().ok().map(|statement| statement.table().clone()))
+            .collect();
+        let each = request.statements.into_iter().map(|each| self.batched(each, request.capacity, now));
+        for (name, outcome) in names.into_iter().zip(together(each.collect()).await) {
             let outcome = outcome.map_err(ApiError::from);
             let table = match &outcome {
                 Err(ApiError::Validation(_)) => None,
@@ -396,6 +404,24 @@ pub fn fingerprint(text: &str, parameters: &[AttributeValue]) -> [u8; 16] {
         hash.part(&item_bytes::encode(&parameter));
     }
     hash.bytes()
+}
+
+/// What all of these come to: writes that wait for the disk share a sync.
+async fn together<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut open: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = open.iter().map(|_| None).collect();
+    poll_fn(move |context| {
+        for (future, done) in open.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                *done = Some(output);
+            }
+        }
+        if done.iter().any(Option::is_none) {
+            return Poll::Pending;
+        }
+        Poll::Ready(done.drain(..).flatten().collect())
+    })
+    .await
 }
 
 /// How a statement writes.
@@ -559,4 +585,43 @@ fn with_duplicates(error: Error, inserts: &[bool]) -> Error {
         }
     }
     ApiError::TransactionCanceled { reasons }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Ready, ready};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn outputs_come_in_the_order_of_their_futures() {
+        let mut turn = 0;
+        let last = poll_fn(|_| {
+            turn += 1;
+            if turn < 3 { Poll::Pending } else { Poll::Ready(1) }
+        });
+        let futures: Vec<Pin<Box<dyn Future<Output = i32> + '_>>> =
+            vec![Box::pin(last), Box::pin(ready(2)), Box::pin(ready(3))];
+        let mut all = Box::pin(together(futures));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(all.as_mut().poll(&mut context).is_pending());
+        assert!(all.as_mut().poll(&mut context).is_pending());
+        assert_eq!(all.as_mut().poll(&mut context), Poll::Ready(vec![1, 2, 3]));
+        let none: Vec<Ready<i32>> = Vec::new();
+        assert_eq!(Box::pin(together(none)).as_mut().poll(&mut context), Poll::Ready(Vec::new()));
+    }
+
+    #[test]
+    fn a_statement_is_told_from_others_by_its_letters_and_parameters() {
+        let one = fingerprint("SELECT * FROM a", &[]);
+        assert_eq!(one, fingerprint("SELECT * FROM a", &[]));
+        for other in [
+            fingerprint("SELECT *  FROM a", &[]),
+            fingerprint("SELECT * FROM a", &[1.into()]),
+            fingerprint("SELECT * FROM a", &[1.into(), 2.into()]),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
 }
