@@ -2,15 +2,17 @@
 //!
 //! A batch needs its own action on each of its tables; a transaction needs the plain action for each of its items
 //! (`TransactWriteItems` is no action). A restore writes a table, and so needs what writes items there. Tags at the
-//! making of a table need `TagResource` as well.
+//! making of a table need `TagResource` as well. A PartiQL statement needs the action of its kind, alone or among others.
 
 mod reference;
 
 use larder_engine::ops::{
-    BatchWrite, Request, ReturnCapacity, ReturnValues, Select, TransactAction, TransactWrite, WriteOptions,
+    BatchWrite, Request, ReturnCapacity, ReturnValues, Select, Statement, TransactAction, TransactWrite,
+    WriteOptions,
 };
 use larder_expr::{Condition, KeyCondition, Projection, Update};
 use larder_model::{IndexName, Item, TableName};
+use larder_partiql::Returning;
 
 use crate::resource::Resource;
 
@@ -35,6 +37,10 @@ pub(crate) struct Touched<'a> {
     pub(crate) condition: Option<&'a Condition>,
     pub(crate) update: Option<&'a Update>,
     pub(crate) projection: Option<&'a Projection>,
+    /// A SELECT, whose columns are asked for and whose condition decides whether it is a scan.
+    pub(crate) selected: Option<&'a larder_partiql::Select>,
+    /// `condition` also names the key.
+    pub(crate) is_statement: bool,
     pub(crate) select: Option<&'static str>,
     pub(crate) return_values: Option<&'static str>,
     pub(crate) capacity: Option<&'static str>,
@@ -158,6 +164,23 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
         Request::TransactWriteItems(transaction) => {
             transaction.writes.iter().map(|write| transacted(write, transaction.capacity)).collect()
         }
+        Request::ExecuteStatement(execute) => {
+            vec![stated(&execute.statement, execute.return_old_on_failure, execute.capacity, None)]
+        }
+        Request::BatchExecuteStatement(batch) => {
+            let readable = batch.statements.iter().filter_map(|each| {
+                let statement = each.statement.as_ref().ok()?;
+                Some(stated(statement, each.return_old_on_failure, batch.capacity, None))
+            });
+            readable.collect()
+        }
+        Request::ExecuteTransaction(transaction) => {
+            let enclosing = Some("ExecuteTransaction");
+            let needs = transaction.statements.iter().map(|each| {
+                stated(&each.statement, each.return_old_on_failure, transaction.capacity, enclosing)
+            });
+            needs.collect()
+        }
         Request::ListStreams(_) => any("dynamodb:ListStreams"),
         Request::DescribeStream(describe) => stream("dynamodb:DescribeStream", &describe.stream),
         Request::GetShardIterator(get) => stream("dynamodb:GetShardIterator", &get.stream),
@@ -248,6 +271,58 @@ fn transacted(write: &TransactWrite, consumed: ReturnCapacity) -> Need<'_> {
         ..Touched::default()
     };
     Need::touching(action, Resource::Table(&write.table), touched)
+}
+
+/// What a PartiQL statement needs; `EXISTS` reads.
+fn stated<'a>(
+    statement: &'a Statement,
+    old_on_failure: bool,
+    consumed: ReturnCapacity,
+    enclosing: Option<&'static str>,
+) -> Need<'a> {
+    let touched =
+        Touched { is_statement: true, capacity: Some(capacity(consumed)), enclosing, ..Touched::default() };
+    let write = |values| Some(returned(values, old_on_failure));
+    let table = Resource::Table(statement.table());
+    match statement {
+        Statement::Select(select) | Statement::Exists(select) => {
+            let columns = select.columns.as_ref().map(larder_partiql::Columns::roots);
+            let touched = Touched {
+                condition: select.condition.as_ref(),
+                selected: Some(select),
+                select: Some(selected(None, select.index.as_ref(), columns.as_ref())),
+                ..touched
+            };
+            let resource = searched(&select.table, select.index.as_ref());
+            Need::touching("dynamodb:PartiQLSelect", resource, touched)
+        }
+        Statement::Insert(insert) => {
+            let return_values = write(ReturnValues::None);
+            let touched = Touched { items: vec![&insert.item], return_values, ..touched };
+            Need::touching("dynamodb:PartiQLInsert", table, touched)
+        }
+        Statement::Update(update) => {
+            let return_values = write(match update.returning {
+                None => ReturnValues::None,
+                Some(Returning::AllOld) => ReturnValues::AllOld,
+                Some(Returning::ModifiedOld) => ReturnValues::UpdatedOld,
+                Some(Returning::AllNew) => ReturnValues::AllNew,
+                Some(Returning::ModifiedNew) => ReturnValues::UpdatedNew,
+            });
+            let (condition, update) = (update.condition.as_ref(), Some(&update.update));
+            Need::touching(
+                "dynamodb:PartiQLUpdate",
+                table,
+                Touched { condition, update, return_values, ..touched },
+            )
+        }
+        Statement::Delete(delete) => {
+            let values = if delete.returning { ReturnValues::AllOld } else { ReturnValues::None };
+            let touched =
+                Touched { condition: delete.condition.as_ref(), return_values: write(values), ..touched };
+            Need::touching("dynamodb:PartiQLDelete", table, touched)
+        }
+    }
 }
 
 /// What is returned of an item, said or not: a policy is to see the same whether it was said.

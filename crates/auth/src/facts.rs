@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use larder_engine::ops::StreamId;
 use larder_expr::{SetOperand, SetValue, SortTest, Update};
 use larder_model::{AttributeValue, KeySchema, TableDefinition, TableName, UnixTime};
+use larder_partiql::{Access, leading_values};
 
 use crate::actions::Need;
 use crate::policy::{Facts, Policy};
@@ -87,6 +88,7 @@ impl Facts for Known<'_> {
             "dynamodb:thirdpartitionkeyvalues" => self.partition_values(2),
             "dynamodb:fourthpartitionkeyvalues" => self.partition_values(3),
             "dynamodb:attributes" => some(self.attributes().into_iter().map(str::to_owned).collect()),
+            "dynamodb:fulltablescan" => Some(vec![self.is_full_scan()?.to_string()]),
             "dynamodb:select" => touched.select.and_then(one),
             "dynamodb:returnvalues" => touched.return_values.and_then(one),
             "dynamodb:returnconsumedcapacity" => touched.capacity.and_then(one),
@@ -127,13 +129,26 @@ impl Known<'_> {
         self.tables.definition(self.need.resource.table()?)
     }
 
+    /// The key of a table, or of the index of it that is searched.
+    fn key_of<'t>(&self, table: &'t TableDefinition) -> Option<&'t KeySchema> {
+        match &self.need.resource {
+            Resource::Index(_, name) => Some(&table.indexes.iter().find(|index| index.name == **name)?.key),
+            _ => Some(&table.key),
+        }
+    }
+
+    /// Whether a SELECT is a scan. One that cannot be carried out is taken for one.
+    fn is_full_scan(&self) -> Option<bool> {
+        let select = self.need.touched.selected?;
+        let table = self.definition()?;
+        let planned = larder_partiql::plan(select, self.key_of(&table)?);
+        Some(!matches!(planned, Ok(Access::Get(_) | Access::Query { .. })))
+    }
+
     /// The values of one attribute of the partition key, of the table or of the index that is searched.
     fn partition_values(&self, at: usize) -> Option<Vec<String>> {
         let table = self.definition()?;
-        let key: &KeySchema = match &self.need.resource {
-            Resource::Index(_, name) => &table.indexes.iter().find(|index| index.name == **name)?.key,
-            _ => &table.key,
-        };
+        let key = self.key_of(&table)?;
         let attribute = &key.partition.get(at)?.name;
         let touched = &self.need.touched;
         let of_items = touched.items.iter().filter_map(|item| item.get(attribute));
@@ -143,7 +158,9 @@ impl Known<'_> {
                 SortTest::Equal(value) => Some(&**value),
                 _ => None,
             });
-        some(of_items.chain(of_tests).filter_map(text_of).collect())
+        let condition = touched.condition.filter(|_| touched.is_statement);
+        let of_condition = condition.iter().flat_map(|condition| leading_values(condition, attribute));
+        some(of_items.chain(of_tests).chain(of_condition).filter_map(text_of).collect())
     }
 
     /// The attributes that the request names, at the top level.
@@ -157,6 +174,8 @@ impl Known<'_> {
         names.extend(
             touched.projection.iter().flat_map(|projection| &projection.paths).map(|path| &*path.root),
         );
+        let columns = touched.selected.and_then(|select| select.columns.as_ref());
+        names.extend(columns.iter().flat_map(|columns| &columns.0).map(|column| &*column.path.root));
         if let Some(update) = touched.update {
             names.extend(update.paths().map(|path| &*path.root));
             read_by(update, &mut names);

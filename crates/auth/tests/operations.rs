@@ -135,6 +135,31 @@ const NEEDED: &[(&str, &str, &str)] = &[
         r#"{"TransactItems":[{"Put":{"TableName":"orders","Item":{"pk":{"S":"a"}}}},{"Update":{"TableName":"books","Key":{"pk":{"S":"a"}},"UpdateExpression":"REMOVE x"}},{"Delete":{"TableName":"orders","Key":{"pk":{"S":"b"}}}},{"ConditionCheck":{"TableName":"books","Key":{"pk":{"S":"b"}},"ConditionExpression":"attribute_exists(pk)"}}]}"#,
         "PutItem table/orders, UpdateItem table/books, DeleteItem table/orders, ConditionCheckItem table/books",
     ),
+    (
+        "ExecuteStatement",
+        r#"{"Statement":"SELECT * FROM orders WHERE pk = 'a'"}"#,
+        "PartiQLSelect table/orders",
+    ),
+    (
+        "ExecuteStatement",
+        r#"{"Statement":"SELECT * FROM \"orders\".\"by_shop\""}"#,
+        "PartiQLSelect table/orders/index/by_shop",
+    ),
+    (
+        "ExecuteStatement",
+        r#"{"Statement":"INSERT INTO orders VALUE {'pk': 'a'}"}"#,
+        "PartiQLInsert table/orders",
+    ),
+    (
+        "BatchExecuteStatement",
+        r#"{"Statements":[{"Statement":"UPDATE orders SET a = 1 WHERE pk = 'a'"},{"Statement":"DELETE FROM books WHERE pk = 'a'"},{"Statement":"no statement"}]}"#,
+        "PartiQLUpdate table/orders, PartiQLDelete table/books",
+    ),
+    (
+        "ExecuteTransaction",
+        r#"{"TransactStatements":[{"Statement":"INSERT INTO orders VALUE {'pk': 'a'}"},{"Statement":"EXISTS(SELECT * FROM books WHERE pk = 'a')"}]}"#,
+        "PartiQLInsert table/orders, PartiQLSelect table/books",
+    ),
     ("ListStreams", r#"{"TableName":"orders"}"#, "ListStreams *"),
     (
         "DescribeStream",
@@ -387,6 +412,45 @@ fn leading_keys_are_the_partition_keys_that_are_touched() {
     };
     assert!(may(own, "TransactWriteItems", &transaction(r#"{"pk":{"S":"a"},"sk":{"S":"y"}}"#)));
     assert!(!may(own, "TransactWriteItems", &transaction(other)));
+}
+
+/// A statement as the body of ExecuteStatement.
+fn stated(statement: &str) -> String {
+    format!(r#"{{"Statement": {statement:?}}}"#)
+}
+
+#[test]
+fn leading_keys_of_a_statement_are_those_that_it_names() {
+    for (statement, values) in [
+        ("SELECT * FROM orders WHERE pk = 'a' AND sk = 'b'", &["a"][..]),
+        ("SELECT * FROM orders WHERE pk IN ['a', 'b'] AND x = 1", &["a", "b"]),
+        ("SELECT * FROM orders WHERE pk = 'a' OR x = 1", &[]),
+        ("INSERT INTO orders VALUE {'pk': 'c', 'sk': 'd'}", &["c"]),
+        ("UPDATE orders SET x = 1 WHERE pk = 'a' AND sk = 'b'", &["a"]),
+        ("UPDATE orders SET x = 1 WHERE pk = 'a' AND sk = 'b' AND pk = 'a'", &["a"]),
+        ("DELETE FROM orders WHERE pk = 'a' AND sk = 'b'", &["a"]),
+    ] {
+        check("ExecuteStatement", &stated(statement), "dynamodb:LeadingKeys", values);
+    }
+    let transaction =
+        r#"{"TransactStatements":[{"Statement":"SELECT * FROM orders WHERE pk='a' AND sk='b'"}]}"#;
+    check("ExecuteTransaction", transaction, "dynamodb:LeadingKeys", &["a"]);
+    check("ExecuteTransaction", transaction, "dynamodb:EnclosingOperation", &["ExecuteTransaction"]);
+}
+
+#[test]
+fn a_full_scan_and_the_attributes_of_a_statement_are_known() {
+    let scan = "dynamodb:FullTableScan";
+    check("ExecuteStatement", &stated("SELECT * FROM orders"), scan, &["true"]);
+    check("ExecuteStatement", &stated("SELECT * FROM orders WHERE sk = 'a'"), scan, &["true"]);
+    check("ExecuteStatement", &stated("SELECT * FROM orders WHERE pk = 'a'"), scan, &["false"]);
+    check("ExecuteStatement", &stated("DELETE FROM orders WHERE pk = 'a' AND sk = 'b'"), scan, &[]);
+    let attributes = "dynamodb:Attributes";
+    let select = stated("SELECT a.b, c FROM orders WHERE pk = 'a' AND x = 1");
+    check("ExecuteStatement", &select, attributes, &["a", "c", "pk", "x"]);
+    let update = stated("UPDATE orders SET a = b + 1 WHERE pk = 'a' AND sk = 'b' RETURNING ALL OLD *");
+    check("ExecuteStatement", &update, attributes, &["a", "b", "pk", "sk"]);
+    check("ExecuteStatement", &update, "dynamodb:ReturnValues", &["ALL_OLD"]);
 }
 
 #[test]

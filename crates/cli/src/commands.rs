@@ -40,6 +40,7 @@ pub(crate) mod scan;
 pub(crate) mod schema;
 pub(crate) mod seed;
 pub(crate) mod serve;
+pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod stuck;
 pub(crate) mod sweep;

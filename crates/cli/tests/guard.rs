@@ -148,12 +148,30 @@ fn a1_every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
             json!({"TransactItems": [step_of(&right), step_of(&wrong)]}),
             "must be text.len(), which is 5, and it is 4",
         ),
+        (
+            "ExecuteStatement",
+            json!({"Statement": "UPDATE notes SET \"text\" = 'hi' WHERE id = 'NOTE#1'"}),
+            "Note.length: must be text.len(), which is 2",
+        ),
+        (
+            "ExecuteStatement",
+            json!({"Statement": "INSERT INTO notes VALUE ?", "Parameters": [{"M": wrong}]}),
+            "must be text.len(), which is 5, and it is 4",
+        ),
+        (
+            "ExecuteTransaction",
+            json!({"TransactStatements": [
+                {"Statement": "INSERT INTO notes VALUE ?", "Parameters": [{"M": right}]},
+                {"Statement": "INSERT INTO notes VALUE ?", "Parameters": [{"M": wrong}]},
+            ]}),
+            "must be text.len(), which is 5, and it is 4",
+        ),
     ];
     for (operation, body, expected) in cases {
         let refusal = answer(&client, operation, body).expect_err(operation).replace('\\', "");
         assert!(refusal.contains(expected), "{operation}: {refusal}");
         assert!(refusal.contains("notes.larder:1"), "{operation} names the line: {refusal}");
-        if operation == "TransactWriteItems" {
+        if ["TransactWriteItems", "ExecuteTransaction"].contains(&operation) {
             assert!(
                 refusal.contains("TransactionCanceledException")
                     && refusal.contains("[None, ValidationError]")
@@ -163,6 +181,13 @@ fn a1_every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
         }
         assert_eq!(stored(&client), before, "{operation} changed something");
     }
+
+    // A batch of statements is answered one by one.
+    let body =
+        json!({"Statements": [{"Statement": "INSERT INTO notes VALUE ?", "Parameters": [{"M": wrong}]}]});
+    let batch = client.ok("BatchExecuteStatement", body);
+    assert_eq!(batch["Responses"][0]["Error"]["Code"], "ValidationError");
+    assert_eq!(stored(&client), before);
 
     // All that is wrong at once, and no secret.
     let all = json!({"id": {"S": "NOTE#4"}, "number": {"N": "4"}, "kind": {"S": "c"}, "token": {"S": "hush"}, "x": {"S": "y"}});
@@ -192,7 +217,7 @@ fn a1_every_way_to_write_is_guarded_and_a_refusal_changes_nothing() {
     let text = metrics(&server);
     for expected in [
         "larder_schema_enforced 1",
-        "larder_schema_violations_total{table=\"notes\",rule=\"equation\"} 4",
+        "larder_schema_violations_total{table=\"notes\",rule=\"equation\"} 8",
         "larder_schema_violations_total{table=\"notes\",rule=\"transition\"} 1",
     ] {
         assert!(text.contains(expected), "{expected}:\n{text}");

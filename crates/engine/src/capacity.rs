@@ -45,7 +45,10 @@ pub(crate) struct Meter {
     parts: Vec<Part>,
     /// None for what DynamoDB does for nothing.
     operation: Option<Operation>,
+    /// Which units it says they are.
     kind: Option<UnitKind>,
+    /// Which units they are counted as.
+    counted: Option<UnitKind>,
     wanted: ReturnCapacity,
 }
 
@@ -60,7 +63,13 @@ struct Part {
 
 impl Meter {
     pub(crate) fn new(operation: Operation, wanted: ReturnCapacity, kind: Option<UnitKind>) -> Self {
-        Self { parts: Vec::new(), operation: Some(operation), kind, wanted }
+        let counted = kind.or(Some(operation.units()));
+        Self { parts: Vec::new(), operation: Some(operation), kind, counted, wanted }
+    }
+
+    /// For what reads, whatever else its operation does.
+    pub(crate) fn of_read(operation: Operation, wanted: ReturnCapacity) -> Self {
+        Self { counted: Some(UnitKind::Read), ..Self::new(operation, wanted, None) }
     }
 
     pub(crate) fn table(&mut self, table: &Table, units: f64) {
@@ -106,15 +115,16 @@ impl Meter {
 
     /// Counts it. A local index is part of its table.
     pub(crate) fn count(&self) {
-        let Some(operation) = self.operation else { return };
-        let kind = self.kind.unwrap_or(operation.units());
+        let (Some(operation), Some(kind)) = (self.operation, self.counted) else { return };
         for part in &self.parts {
             let mut units = part.units;
             for (at, of_index) in &part.indexes {
                 let index = &part.definition.indexes[*at];
                 match index.kind {
                     IndexKind::Local => units += of_index,
-                    IndexKind::Global => part.metrics.consume_of_index(operation, &index.name, *of_index),
+                    IndexKind::Global => {
+                        part.metrics.consume_of_index(operation, kind, &index.name, *of_index);
+                    }
                 }
             }
             part.metrics.of(operation).consume(kind, units);

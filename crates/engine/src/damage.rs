@@ -33,7 +33,12 @@ impl Error {
             Self::Storage(Storage::Failed { cause } | Storage::Unknown { cause }) => {
                 matches!(**cause, Storage::Corrupt { .. } | Storage::Damaged { .. })
             }
-            Self::Api(_) | Self::Key(_) | Self::Expression(_) | Self::Storage(_) | Self::Newer(_) => false,
+            Self::Api(_)
+            | Self::Key(_)
+            | Self::Expression(_)
+            | Self::Statement(_)
+            | Self::Storage(_)
+            | Self::Newer(_) => false,
         }
     }
 

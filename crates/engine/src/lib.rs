@@ -33,6 +33,7 @@ mod record;
 mod records;
 mod restore;
 mod salvage;
+mod statement;
 mod streams;
 mod table_rules;
 mod tables;
@@ -60,6 +61,7 @@ pub use changes::Entry as PastChange;
 pub use guard::{Guard, Proposal, WriteKind};
 pub use lookback::Lookback;
 pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
+pub use statement::fingerprint;
 pub use tables::KEYLESS;
 pub use ttl::Reaped;
 pub use verify::{Verified, verify};
@@ -131,6 +133,8 @@ pub enum Error {
     #[error(transparent)]
     Expression(#[from] larder_expr::Error),
     #[error(transparent)]
+    Statement(#[from] larder_partiql::Error),
+    #[error(transparent)]
     Storage(#[from] larder_storage::Error),
     #[error(transparent)]
     Item(#[from] ItemBytesError),
@@ -174,6 +178,7 @@ impl From<Error> for ApiError {
             Error::Api(error) => error,
             Error::Key(fault) => Self::Validation(fault.message),
             Error::Expression(error) => error.into(),
+            Error::Statement(error) => error.into(),
             Error::Storage(larder_storage::Error::Busy { .. }) => Self::Throttled,
             Error::Storage(_)
             | Error::Item(_)
@@ -307,6 +312,15 @@ impl Engine {
             }
             Request::TransactWriteItems(request) => {
                 Response::TransactWriteItems(self.transact_write_items(request, now).await?)
+            }
+            Request::ExecuteStatement(request) => {
+                Response::ExecuteStatement(self.execute_statement(*request, now).await?)
+            }
+            Request::BatchExecuteStatement(request) => {
+                Response::BatchExecuteStatement(self.batch_execute_statement(request, now).await?)
+            }
+            Request::ExecuteTransaction(request) => {
+                Response::ExecuteTransaction(self.execute_transaction(request, now).await?)
             }
             Request::ListStreams(request) => Response::ListStreams(self.list_streams(&request, now)?),
             Request::DescribeStream(request) => {

@@ -49,6 +49,7 @@ macro_rules! operations {
 operations! {
     GetItem Query Scan BatchGetItem TransactGetItems
     PutItem UpdateItem DeleteItem BatchWriteItem TransactWriteItems
+    ExecuteStatement BatchExecuteStatement ExecuteTransaction
     CreateTable DescribeTable ListTables UpdateTable DeleteTable
     UpdateTimeToLive DescribeTimeToLive TagResource UntagResource ListTagsOfResource
     UpdateContinuousBackups DescribeContinuousBackups RestoreTableToPointInTime
@@ -57,7 +58,7 @@ operations! {
     Unknown
 }
 
-const ITEM_OPERATIONS: usize = 10;
+const ITEM_OPERATIONS: usize = 13;
 const OPERATIONS: usize = Operation::ALL.len();
 
 impl Operation {
@@ -76,8 +77,21 @@ impl Operation {
         if (self as usize) < Self::PutItem as usize { UnitKind::Read } else { UnitKind::Write }
     }
 
+    /// A statement reads or writes.
+    fn is_of_either_kind(self) -> bool {
+        matches!(self, Self::ExecuteStatement | Self::BatchExecuteStatement | Self::ExecuteTransaction)
+    }
+
     fn writes_conditionally(self) -> bool {
-        matches!(self, Self::PutItem | Self::UpdateItem | Self::DeleteItem | Self::TransactWriteItems)
+        matches!(
+            self,
+            Self::PutItem
+                | Self::UpdateItem
+                | Self::DeleteItem
+                | Self::TransactWriteItems
+                | Self::ExecuteStatement
+                | Self::ExecuteTransaction
+        )
     }
 }
 
@@ -114,6 +128,9 @@ impl Request {
             Self::BatchWriteItem(_) => Operation::BatchWriteItem,
             Self::TransactGetItems(_) => Operation::TransactGetItems,
             Self::TransactWriteItems(_) => Operation::TransactWriteItems,
+            Self::ExecuteStatement(_) => Operation::ExecuteStatement,
+            Self::BatchExecuteStatement(_) => Operation::BatchExecuteStatement,
+            Self::ExecuteTransaction(_) => Operation::ExecuteTransaction,
             Self::ListStreams(_) => Operation::ListStreams,
             Self::DescribeStream(_) => Operation::DescribeStream,
             Self::GetShardIterator(_) => Operation::GetShardIterator,
@@ -184,7 +201,7 @@ enum Fault {
 impl From<&ApiError> for Fault {
     fn from(error: &ApiError) -> Self {
         match error {
-            ApiError::ConditionalCheckFailed { .. } => Self::Condition,
+            ApiError::ConditionalCheckFailed { .. } | ApiError::DuplicateItem => Self::Condition,
             ApiError::Throttled => Self::Throttled,
             ApiError::Internal { .. } => Self::System,
             _ => Self::User,
@@ -196,7 +213,7 @@ impl From<&Error> for Fault {
     fn from(error: &Error) -> Self {
         match error {
             Error::Api(error) => error.into(),
-            Error::Key(_) | Error::Expression(_) => Self::User,
+            Error::Key(_) | Error::Expression(_) | Error::Statement(_) => Self::User,
             Error::Storage(larder_storage::Error::Busy { .. }) => Self::Throttled,
             Error::Storage(_)
             | Error::Item(_)
@@ -212,10 +229,12 @@ impl From<&Error> for Fault {
 #[derive(Default)]
 pub(crate) struct TableMetrics {
     operations: [OnceLock<Box<Counters>>; ITEM_OPERATIONS],
-    /// Units of global indexes, in halves.
-    indexes: RwLock<Vec<(IndexName, [AtomicU64; ITEM_OPERATIONS])>>,
+    indexes: RwLock<Vec<(IndexName, IndexUnits)>>,
     expired: AtomicU64,
 }
+
+/// Units of a global index in halves, read and written, by operation.
+type IndexUnits = [[AtomicU64; 2]; ITEM_OPERATIONS];
 
 impl fmt::Debug for TableMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,11 +248,17 @@ impl TableMetrics {
         self.operations[operation as usize].get_or_init(Box::default)
     }
 
-    pub(crate) fn consume_of_index(&self, operation: Operation, index: &IndexName, units: f64) {
+    pub(crate) fn consume_of_index(
+        &self,
+        operation: Operation,
+        kind: UnitKind,
+        index: &IndexName,
+        units: f64,
+    ) {
         let halves = (units * 2.0) as u64;
-        let find = |indexes: &[(IndexName, [AtomicU64; ITEM_OPERATIONS])]| {
+        let find = |indexes: &[(IndexName, IndexUnits)]| {
             let (_, units) = indexes.iter().find(|(name, _)| name == index)?;
-            add(&units[operation as usize], halves);
+            add(&units[operation as usize][kind as usize], halves);
             Some(())
         };
         if find(&self.indexes.read()).is_some() {
@@ -386,7 +411,7 @@ impl Engine {
                     UnitKind::Read => &counters.read_halves,
                     UnitKind::Write => &counters.write_halves,
                 });
-                if operation.units() == kind || halves > 0 {
+                if (operation.units() == kind && !operation.is_of_either_kind()) || halves > 0 {
                     let labels = [("table", table), ("operation", operation.name())];
                     family.sample(&labels, halves as f64 / 2.0);
                 }
@@ -394,7 +419,8 @@ impl Engine {
             for table in &tables {
                 for (index, units) in &*table.metrics.indexes.read() {
                     for (halves, operation) in units.iter().zip(Operation::ALL) {
-                        if operation.units() == kind && read(halves) > 0 {
+                        let halves = &halves[kind as usize];
+                        if read(halves) > 0 {
                             let labels = [
                                 ("table", table.name().as_str()),
                                 ("operation", operation.name()),
@@ -500,7 +526,7 @@ mod tests {
     fn operations_on_items_come_first_reads_before_writes() {
         let of_items = Operation::ALL.iter().filter(|operation| operation.is_of_items()).count();
         assert_eq!(of_items, ITEM_OPERATIONS);
-        assert!(Operation::TransactWriteItems.is_of_items() && !Operation::CreateTable.is_of_items());
+        assert!(Operation::ExecuteTransaction.is_of_items() && !Operation::CreateTable.is_of_items());
         assert_eq!(Operation::TransactGetItems.units(), UnitKind::Read);
         assert_eq!(Operation::PutItem.units(), UnitKind::Write);
         assert_eq!(Operation::named("Query"), Operation::Query);

@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use larder_expr::{Condition, KeyCondition, Projection, Update};
 use larder_model::{
-    IndexKind, IndexName, Item, KeySchema, KeyType, StreamView, TableClass, TableDefinition, TableName, Tags,
-    Throughput, UnixTime,
+    ApiError, IndexKind, IndexName, Item, KeySchema, KeyType, StreamView, TableClass, TableDefinition,
+    TableName, Tags, Throughput, UnixTime,
 };
 
 pub use crate::changes::Event;
 use crate::item_bytes::StoredItem;
+
+pub use larder_partiql::Statement;
 
 /// Every operation.
 #[derive(Clone, Debug)]
@@ -49,6 +51,9 @@ pub enum Request {
     BatchWriteItem(BatchWriteItem),
     TransactGetItems(TransactGetItems),
     TransactWriteItems(TransactWriteItems),
+    ExecuteStatement(Box<ExecuteStatement>),
+    BatchExecuteStatement(BatchExecuteStatement),
+    ExecuteTransaction(ExecuteTransaction),
     ListStreams(ListStreams),
     DescribeStream(DescribeStream),
     GetShardIterator(GetShardIterator),
@@ -78,6 +83,11 @@ impl Request {
             Self::BatchWriteItem(request) => request.tables.iter().map(|(table, _)| table).collect(),
             Self::TransactGetItems(request) => request.gets.iter().map(|get| &get.table).collect(),
             Self::TransactWriteItems(request) => request.writes.iter().map(|write| &write.table).collect(),
+            Self::ExecuteStatement(request) => vec![request.statement.table()],
+            Self::BatchExecuteStatement(request) => request.readable().map(Statement::table).collect(),
+            Self::ExecuteTransaction(request) => {
+                request.statements.iter().map(|each| each.statement.table()).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -95,6 +105,9 @@ impl Request {
             Self::BatchWriteItem(request) => &mut request.capacity,
             Self::TransactGetItems(request) => &mut request.capacity,
             Self::TransactWriteItems(request) => &mut request.capacity,
+            Self::ExecuteStatement(request) => &mut request.capacity,
+            Self::BatchExecuteStatement(request) => &mut request.capacity,
+            Self::ExecuteTransaction(request) => &mut request.capacity,
             _ => return None,
         })
     }
@@ -134,6 +147,9 @@ pub enum Response {
     BatchWriteItem(BatchWriteItemOutput),
     TransactGetItems(TransactGetItemsOutput),
     TransactWriteItems(TransactWriteItemsOutput),
+    ExecuteStatement(ExecuteStatementOutput),
+    BatchExecuteStatement(BatchExecuteStatementOutput),
+    ExecuteTransaction(ExecuteTransactionOutput),
     ListStreams(ListStreamsOutput),
     DescribeStream(StreamDescription),
     GetShardIterator(ShardIterator),
@@ -161,6 +177,9 @@ impl Response {
             Self::BatchWriteItem(output) => &output.consumed,
             Self::TransactGetItems(output) => &output.consumed,
             Self::TransactWriteItems(output) => &output.consumed,
+            Self::ExecuteStatement(output) => output.consumed.as_slice(),
+            Self::BatchExecuteStatement(output) => &output.consumed,
+            Self::ExecuteTransaction(output) => &output.consumed,
             _ => &[],
         };
         all.iter().map(Consumed::units).fold(0.0, |sum, units| sum + units)
@@ -178,6 +197,9 @@ impl Response {
             Self::BatchWriteItem(output) => output.consumed.clear(),
             Self::TransactGetItems(output) => output.consumed.clear(),
             Self::TransactWriteItems(output) => output.consumed.clear(),
+            Self::ExecuteStatement(output) => output.consumed = None,
+            Self::BatchExecuteStatement(output) => output.consumed.clear(),
+            Self::ExecuteTransaction(output) => output.consumed.clear(),
             _ => {}
         }
     }
@@ -820,6 +842,93 @@ pub enum TransactAction {
 pub struct TransactWriteItemsOutput {
     pub consumed: Vec<Consumed>,
     pub collection_metrics: Vec<(TableName, Vec<CollectionMetrics>)>,
+}
+
+// Statements
+
+#[derive(Clone, Debug)]
+pub struct ExecuteStatement {
+    pub statement: Statement,
+    pub consistent: bool,
+    pub limit: Option<usize>,
+    /// Where the page before ended.
+    pub start: Option<StatementPosition>,
+    /// Tells this statement from others, in the positions of its pages.
+    pub fingerprint: [u8; 16],
+    pub return_old_on_failure: bool,
+    pub capacity: ReturnCapacity,
+}
+
+/// Where a page of a SELECT ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatementPosition {
+    pub fingerprint: [u8; 16],
+    /// Which of the partitions that it names.
+    pub part: usize,
+    /// Absent where a partition begins.
+    pub key: Option<Item>,
+}
+
+#[derive(Debug)]
+pub struct ExecuteStatementOutput {
+    pub items: Vec<Row>,
+    pub next: Option<StatementPosition>,
+    pub consumed: Option<Consumed>,
+}
+
+#[derive(Clone, Debug)]
+pub struct BatchExecuteStatement {
+    pub statements: Vec<BatchStatement>,
+    pub capacity: ReturnCapacity,
+}
+
+impl BatchExecuteStatement {
+    /// Those of its statements that could be read.
+    pub fn readable(&self) -> impl Iterator<Item = &Statement> {
+        self.statements.iter().filter_map(|each| each.statement.as_ref().ok())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct BatchStatement {
+    /// One that cannot be read fails by itself.
+    pub statement: Result<Statement, ApiError>,
+    pub consistent: bool,
+    pub return_old_on_failure: bool,
+}
+
+#[derive(Debug)]
+pub struct BatchExecuteStatementOutput {
+    /// In the order of the statements.
+    pub responses: Vec<StatementResponse>,
+    pub consumed: Vec<Consumed>,
+}
+
+#[derive(Debug)]
+pub struct StatementResponse {
+    /// Absent where a statement was refused before its table was looked at.
+    pub table: Option<TableName>,
+    pub outcome: Result<Option<Row>, ApiError>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ExecuteTransaction {
+    pub statements: Vec<TransactStatement>,
+    pub token: Option<String>,
+    pub capacity: ReturnCapacity,
+}
+
+#[derive(Clone, Debug)]
+pub struct TransactStatement {
+    pub statement: Statement,
+    pub return_old_on_failure: bool,
+}
+
+#[derive(Debug)]
+pub struct ExecuteTransactionOutput {
+    /// One for each statement that reads; none of those that write.
+    pub items: Vec<Option<Row>>,
+    pub consumed: Vec<Consumed>,
 }
 
 // Streams

@@ -100,10 +100,18 @@ impl Engine {
     pub fn query(&self, request: &Query) -> Result<PageOutput, Error> {
         let watch = self.watch(Operation::Query);
         let table = watch.found(self.table(&request.table))?;
-        watch.end(&table, self.query_table(&table, request))
+        let page = self.query_table(&table, request, Operation::Query, PAGE_BYTES_MAX);
+        watch.end(&table, page.map(|page| page.output))
     }
 
-    fn query_table(&self, table: &Table, request: &Query) -> Result<PageOutput, Error> {
+    /// A page of at most about `bytes_max`. A statement's filter may name the key, a Query's may not.
+    pub(crate) fn query_table(
+        &self,
+        table: &Table,
+        request: &Query,
+        operation: Operation,
+        bytes_max: usize,
+    ) -> Result<Page, Error> {
         let place = Place::find(table, request.index.as_ref(), request.consistent)?;
         if let Some(start) = &request.start {
             place.check_start(start)?;
@@ -114,7 +122,9 @@ impl Engine {
             place.check_start_within(start, &range)?;
         }
         if let Some(filter) = &request.filter {
-            check_filter(place.schema(), filter, request.legacy_filter)?;
+            if operation == Operation::Query {
+                check_filter(place.schema(), filter, request.legacy_filter)?;
+            }
             key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
         let (mut from, mut to) = place.key_range(&range)?;
@@ -135,17 +145,24 @@ impl Engine {
                 consistent: request.consistent,
                 skip_damaged: request.skip_damaged,
             },
-            Meter::new(Operation::Query, request.capacity, None),
+            bytes_max,
+            Meter::of_read(operation, request.capacity),
         )
     }
 
     pub fn scan(&self, request: &Scan) -> Result<PageOutput, Error> {
         let watch = self.watch(Operation::Scan);
         let table = watch.found(self.table(&request.table))?;
-        watch.end(&table, self.scan_table(&table, request))
+        let page = self.scan_table(&table, request, Operation::Scan);
+        watch.end(&table, page.map(|page| page.output))
     }
 
-    fn scan_table(&self, table: &Table, request: &Scan) -> Result<PageOutput, Error> {
+    pub(crate) fn scan_table(
+        &self,
+        table: &Table,
+        request: &Scan,
+        operation: Operation,
+    ) -> Result<Page, Error> {
         let place = Place::find(table, request.index.as_ref(), request.consistent)?;
         if let Some(filter) = &request.filter {
             key_rules::check_condition(table, Some(place.schema()), filter)?;
@@ -178,9 +195,16 @@ impl Engine {
                 consistent: request.consistent,
                 skip_damaged: request.skip_damaged,
             },
-            Meter::new(Operation::Scan, request.capacity, None),
+            PAGE_BYTES_MAX,
+            Meter::of_read(operation, request.capacity),
         )
     }
+}
+
+/// A page, and how many bytes were read for it.
+pub(crate) struct Page {
+    pub(crate) output: PageOutput,
+    pub(crate) bytes: usize,
 }
 
 /// The stored item with this key, which has been checked.
@@ -410,8 +434,9 @@ impl<'a> Place<'a> {
         &self,
         snapshot: &Snapshot,
         request: &PageRequest<'_>,
+        bytes_max: usize,
         mut meter: Meter,
-    ) -> Result<PageOutput, Error> {
+    ) -> Result<Page, Error> {
         let fetches = self.fetches(request)?;
         let counting = request.select == Some(Select::Count);
         let mut page = PageOutput {
@@ -451,7 +476,7 @@ impl<'a> Place<'a> {
                 fetched_units += read_units(size, request.consistent);
             }
             let full = request.limit.is_some_and(|limit| page.scanned >= limit)
-                || bytes + fetched_bytes >= PAGE_BYTES_MAX;
+                || bytes + fetched_bytes >= bytes_max;
             if full {
                 page.last_key = Some(self.last_key(&stored)?);
             }
@@ -487,7 +512,7 @@ impl<'a> Place<'a> {
         }
         meter.returned(self.table, page.count);
         page.consumed = meter.one();
-        Ok(page)
+        Ok(Page { output: page, bytes: bytes + fetched_bytes })
     }
 
     /// The error of a range, with the name of what it met.

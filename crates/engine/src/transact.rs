@@ -36,10 +36,14 @@ impl Engine {
     pub fn transact_get_items(&self, request: &TransactGetItems) -> Result<TransactGetItemsOutput, Error> {
         let watch = self.watch(Operation::TransactGetItems);
         let tables = self.known_tables(request.gets.iter().map(|get| &get.table));
-        watch.end_all(&tables, self.items_at_once(request))
+        watch.end_all(&tables, self.items_at_once(request, Operation::TransactGetItems))
     }
 
-    fn items_at_once(&self, request: &TransactGetItems) -> Result<TransactGetItemsOutput, Error> {
+    pub(crate) fn items_at_once(
+        &self,
+        request: &TransactGetItems,
+        operation: Operation,
+    ) -> Result<TransactGetItemsOutput, Error> {
         let mut tables = Vec::new();
         let mut reasons = Vec::new();
         for get in &request.gets {
@@ -58,7 +62,7 @@ impl Engine {
         check_distinct(&keys)?;
 
         let snapshot = self.store.snapshot();
-        let mut meter = Meter::new(Operation::TransactGetItems, request.capacity, Some(UnitKind::Read));
+        let mut meter = Meter::new(operation, request.capacity, Some(UnitKind::Read));
         let mut items = Vec::new();
         let mut bytes = 0;
         for (get, (table, key)) in request.gets.iter().zip(tables.iter().zip(&keys)) {
@@ -81,17 +85,29 @@ impl Engine {
     ) -> Result<TransactWriteItemsOutput, Error> {
         let watch = self.watch(Operation::TransactWriteItems);
         let tables = self.known_tables(request.writes.iter().map(|write| &write.table));
-        let outcome = async {
-            let Submitted { answer, settled } = self.submit_transaction(request, now)?;
-            if let Some(settled) = settled {
-                settled.await?;
-            }
-            answer
-        };
-        watch.end_all(&tables, outcome.await)
+        let outcome = self.write_at_once(request, Operation::TransactWriteItems, now).await;
+        watch.end_all(&tables, outcome)
     }
 
-    fn submit_transaction(&self, request: TransactWriteItems, now: UnixTime) -> Result<Submitted, Error> {
+    pub(crate) async fn write_at_once(
+        &self,
+        request: TransactWriteItems,
+        operation: Operation,
+        now: UnixTime,
+    ) -> Result<TransactWriteItemsOutput, Error> {
+        let Submitted { answer, settled } = self.submit_transaction(request, operation, now)?;
+        if let Some(settled) = settled {
+            settled.await?;
+        }
+        answer
+    }
+
+    fn submit_transaction(
+        &self,
+        request: TransactWriteItems,
+        operation: Operation,
+        now: UnixTime,
+    ) -> Result<Submitted, Error> {
         let fingerprint = request.token.is_some().then(|| fingerprint(&request));
         let TransactWriteItems { writes, token, capacity, collection_metrics: wants_metrics } = request;
 
@@ -128,7 +144,7 @@ impl Engine {
         {
             let before = Remembered::read(&item_bytes::decode(&stored)?)?;
             if before.expires > self.settled(now).seconds() {
-                let meter = Meter::new(Operation::TransactWriteItems, capacity, Some(UnitKind::Read));
+                let meter = Meter::new(operation, capacity, Some(UnitKind::Read));
                 let answer = before.answer(fingerprint, meter, &catalog);
                 return Ok(Submitted {
                     answer,
@@ -137,7 +153,7 @@ impl Engine {
             }
         }
 
-        let meter = |wanted| Meter::new(Operation::TransactWriteItems, wanted, Some(UnitKind::Write));
+        let meter = |wanted| Meter::new(operation, wanted, Some(UnitKind::Write));
         // A transaction that is cancelled costs what the items cost as they are.
         let (mut meter, mut canceled) = (meter(capacity), meter(ReturnCapacity::None));
         let mut metrics = Collections::new();
@@ -344,11 +360,11 @@ fn fingerprint(request: &TransactWriteItems) -> [u8; 16] {
         hash.part(&item_bytes::encode(&values));
         hash.part(&[u8::from(write.return_old_on_failure)]);
     }
-    hash.0.to_be_bytes()
+    hash.bytes()
 }
 
 /// FNV-1a of 128 bits.
-struct Hash(u128);
+pub(crate) struct Hash(u128);
 
 impl Default for Hash {
     fn default() -> Self {
@@ -358,10 +374,14 @@ impl Default for Hash {
 
 impl Hash {
     /// The length goes first, so that no two lists of parts are the same bytes.
-    fn part(&mut self, bytes: &[u8]) {
+    pub(crate) fn part(&mut self, bytes: &[u8]) {
         for byte in (bytes.len() as u64).to_be_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
+    }
+
+    pub(crate) fn bytes(&self) -> [u8; 16] {
+        self.0.to_be_bytes()
     }
 }
 

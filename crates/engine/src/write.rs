@@ -419,21 +419,30 @@ impl Engine {
             return watch.found(Err(Error::validation("Item size has exceeded the maximum allowed size")));
         }
         let known = watch.found(self.table(table))?;
-        let outcome = async {
-            let mut submitted = self.submit_one(operation, table, action, None, &options, now)?;
-            let mut lost = None;
-            if let Submitted::Unreadable { table: known, key, action } = submitted {
-                let remains = self.remains(&known, &key).await?;
-                submitted = self.submit_one(operation, table, action, Some(remains), &options, now)?;
-                lost = Some(known);
-            }
-            let written = finish(submitted, options.return_values).await?;
-            if let Some(table) = lost {
-                self.begin_recovery_anew(&table, now).await;
-            }
-            Ok(written)
-        };
-        watch.end(&known, outcome.await)
+        watch.end(&known, self.write_uncounted(operation, table, action, options, now).await)
+    }
+
+    /// A write whose request is counted by the caller; what it consumes is counted here.
+    pub(crate) async fn write_uncounted(
+        &self,
+        operation: Operation,
+        table: &TableName,
+        action: Action,
+        options: WriteOptions,
+        now: UnixTime,
+    ) -> Result<WriteOutput, Error> {
+        let mut submitted = self.submit_one(operation, table, action, None, &options, now)?;
+        let mut lost = None;
+        if let Submitted::Unreadable { table: known, key, action } = submitted {
+            let remains = self.remains(&known, &key).await?;
+            submitted = self.submit_one(operation, table, action, Some(remains), &options, now)?;
+            lost = Some(known);
+        }
+        let written = finish(submitted, options.return_values).await?;
+        if let Some(table) = lost {
+            self.begin_recovery_anew(&table, now).await;
+        }
+        Ok(written)
     }
 
     /// What an item was that could not be read, nobody can tell: no moment before it was written over can be had

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use larder_model::limits::{ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_VALUES_BYTES_MAX, PLACEHOLDER_BYTES_MAX};
-use larder_model::{AttributeType, AttributeValue, Number, Path, Step};
+use larder_model::{AttributeType, AttributeValue, Path, Step};
 
 use crate::ast;
-use crate::condition::{order, size};
+use crate::build::{self, check_changes, check_overlaps};
 use crate::key_condition::key_condition;
 use crate::survey::{Function, Survey, check_path, index};
 use crate::{
@@ -170,12 +170,7 @@ impl Scope {
         right: &ast::Operand<'_>,
     ) -> Result<Condition, Fault> {
         let (left, right) = (self.operand(left)?, self.operand(right)?);
-        let operator = comparator.symbol();
-        check_distinct(operator, &left, [&right])?;
-        if !matches!(comparator, Comparator::Equal | Comparator::NotEqual) {
-            check_types(operator, [&left, &right], ORDERED)?;
-        }
-        Ok(Condition::Compare { left, comparator, right })
+        build::compare(left, comparator, right)
     }
 
     fn between(
@@ -185,17 +180,13 @@ impl Scope {
         high: &ast::Operand<'_>,
     ) -> Result<Condition, Fault> {
         let (value, low, high) = (self.operand(value)?, self.operand(low)?, self.operand(high)?);
-        check_distinct("BETWEEN", &value, [&low, &high])?;
-        check_types("BETWEEN", [&value, &low, &high], ORDERED)?;
-        check_bounds(&low, &high)?;
-        Ok(Condition::Between { value, low, high })
+        build::between(value, low, high)
     }
 
     fn among(&mut self, value: &ast::Operand<'_>, list: &[ast::Operand<'_>]) -> Result<Condition, Fault> {
         let value = self.operand(value)?;
         let list = list.iter().map(|operand| self.operand(operand)).collect::<Result<Vec<_>, _>>()?;
-        check_distinct("IN", &value, &list)?;
-        Ok(Condition::In { value, list })
+        build::among(value, list)
     }
 
     /// A function that is a condition by itself.
@@ -213,16 +204,12 @@ impl Scope {
             (Some(first), Some(second), 2) if count == 2 => (first, Some(second)),
             _ => return Err(Fault::OperandCount { operator, count }),
         };
-        check_distinct(operator, &first, &second)?;
         match (function, second) {
-            (Function::AttributeExists, None) => Ok(Condition::Exists(as_path(operator, first)?)),
-            (Function::AttributeNotExists, None) => Ok(Condition::NotExists(as_path(operator, first)?)),
-            (Function::AttributeType, Some(name)) => type_is(first, &name),
-            (Function::BeginsWith, Some(prefix)) => {
-                check_types(operator, [&first, &prefix], &[AttributeType::S, AttributeType::B])?;
-                Ok(Condition::BeginsWith { value: first, prefix })
-            }
-            (Function::Contains, Some(part)) => Ok(Condition::Contains { value: first, part }),
+            (Function::AttributeExists, None) => build::exists(first),
+            (Function::AttributeNotExists, None) => build::not_exists(first),
+            (Function::AttributeType, Some(name)) => build::type_is(first, &name),
+            (Function::BeginsWith, Some(prefix)) => build::begins_with(first, prefix),
+            (Function::Contains, Some(part)) => build::contains(first, part),
             // The survey has refused the rest here.
             _ => Err(Fault::MisusedFunction(operator)),
         }
@@ -247,14 +234,7 @@ impl Scope {
         let count = operands.len();
         let [operand] =
             <[Operand; 1]>::try_from(operands).map_err(|_| Fault::OperandCount { operator, count })?;
-        match operand {
-            Operand::Path(path) => Ok(Operand::Size(path)),
-            Operand::Size(_) => Err(Fault::OperandType { operator, kind: AttributeType::N }),
-            Operand::Value(value) => match size(&value).and_then(|size| i64::try_from(size).ok()) {
-                Some(size) => Ok(Operand::value(Number::from(size))),
-                None => Err(Fault::OperandType { operator, kind: value.kind() }),
-            },
-        }
+        build::size(operand)
     }
 }
 
@@ -327,8 +307,6 @@ fn check_used<T>(placeholders: Vec<Placeholder<T>>, map: PlaceholderMap) -> Resu
     if keys.is_empty() { Ok(()) } else { Err(Error::Unused { map, keys }) }
 }
 
-const ORDERED: &[AttributeType] = &[AttributeType::S, AttributeType::N, AttributeType::B];
-
 impl Comparator {
     pub fn symbol(self) -> &'static str {
         match self {
@@ -340,86 +318,6 @@ impl Comparator {
             Self::GreaterOrEqual => ">=",
         }
     }
-}
-
-fn check_distinct<'a>(
-    operator: &'static str,
-    first: &Operand,
-    rest: impl IntoIterator<Item = &'a Operand>,
-) -> Result<(), Fault> {
-    let Operand::Path(path) = first else { return Ok(()) };
-    if rest.into_iter().any(|operand| operand == first) {
-        return Err(Fault::NotDistinct { operator, first: path.clone() });
-    }
-    Ok(())
-}
-
-fn check_types<'a>(
-    operator: &'static str,
-    operands: impl IntoIterator<Item = &'a Operand>,
-    allowed: &[AttributeType],
-) -> Result<(), Fault> {
-    for operand in operands {
-        let kind = match operand {
-            Operand::Path(_) => continue,
-            Operand::Value(value) => value.kind(),
-            Operand::Size(_) => AttributeType::N,
-        };
-        if !allowed.contains(&kind) {
-            return Err(Fault::OperandType { operator, kind });
-        }
-    }
-    Ok(())
-}
-
-fn check_bounds(low: &Operand, high: &Operand) -> Result<(), Fault> {
-    let (Operand::Value(low), Operand::Value(high)) = (low, high) else { return Ok(()) };
-    let bounds = || (Arc::clone(low), Arc::clone(high));
-    if low.kind() != high.kind() {
-        let (low, high) = bounds();
-        return Err(Fault::BetweenTypes(low, high));
-    }
-    if order(low, high).is_some_and(std::cmp::Ordering::is_gt) {
-        let (low, high) = bounds();
-        return Err(Fault::BetweenOrder(low, high));
-    }
-    Ok(())
-}
-
-fn as_path(operator: &'static str, operand: Operand) -> Result<Path, Fault> {
-    match operand {
-        Operand::Path(path) => Ok(path),
-        Operand::Value(_) | Operand::Size(_) => Err(Fault::NotAPath(operator)),
-    }
-}
-
-fn type_is(operand: Operand, name: &Operand) -> Result<Condition, Fault> {
-    let operator = Function::AttributeType.name();
-    let name = match name {
-        Operand::Value(value) => match &**value {
-            AttributeValue::S(name) => name,
-            _ => return Err(Fault::OperandType { operator, kind: value.kind() }),
-        },
-        Operand::Size(_) => return Err(Fault::OperandType { operator, kind: AttributeType::N }),
-        Operand::Path(_) => return Err(Fault::TypeNameNotAValue),
-    };
-    let kind = AttributeType::from_name(name).ok_or_else(|| Fault::UnknownType(name.clone()))?;
-    let truth = |holds: bool| Condition::Compare {
-        left: Operand::value(holds),
-        comparator: Comparator::Equal,
-        right: Operand::value(true),
-    };
-    Ok(match operand {
-        Operand::Path(path) => Condition::TypeIs { path, kind },
-        Operand::Value(value) => truth(value.kind() == kind),
-        // A size is a number wherever there is one.
-        Operand::Size(path) if kind == AttributeType::N => Condition::Compare {
-            left: Operand::Size(path),
-            comparator: Comparator::GreaterOrEqual,
-            right: Operand::value(Number::ZERO),
-        },
-        Operand::Size(_) => truth(false),
-    })
 }
 
 /// Binds an update. An undefined name is reported at once; an undefined value waits for the names, and what
@@ -534,12 +432,8 @@ impl UpdateBinder<'_> {
     }
 
     fn check_literals(&mut self, operator: &'static str, operands: [&SetOperand; 2], needed: AttributeType) {
-        for operand in operands {
-            if let SetOperand::Value(value) = operand
-                && value.kind() != needed
-            {
-                self.misfit.get_or_insert(Fault::OperandType { operator, kind: value.kind() });
-            }
+        if let Err(fault) = build::check_literals(operator, operands, needed) {
+            self.misfit.get_or_insert(fault);
         }
     }
 }
@@ -556,61 +450,4 @@ fn targets<'u>(tree: &ast::Update<'_>, update: &'u Update) -> Vec<&'u Path> {
         }
     }
     paths
-}
-
-fn check_changes(update: &Update) -> Result<(), Fault> {
-    use AttributeType::{Bs, N, Ns, Ss};
-    let check = |operator, changes: &[(Path, Arc<AttributeValue>)], allowed: &[AttributeType]| match changes
-        .iter()
-        .map(|(_, value)| value.kind())
-        .find(|kind| !allowed.contains(kind))
-    {
-        Some(kind) => Err(Fault::ClauseOperandType { operator, kind }),
-        None => Ok(()),
-    };
-    check("ADD", &update.add, &[N, Ss, Ns, Bs])?;
-    check("DELETE", &update.delete, &[Ss, Ns, Bs])
-}
-
-/// Refuses a path that is another's beginning, and two that take one place for a map and for a list.
-fn check_overlaps(paths: &[&Path]) -> Result<(), Fault> {
-    // Sorted, some two that clash are neighbours. Which pair to name needs the order they were written in.
-    if paths.len() > 16 {
-        let mut sorted = paths.to_vec();
-        sorted.sort();
-        if sorted.windows(2).all(|pair| clash(pair[0], pair[1]).is_none()) {
-            return Ok(());
-        }
-    }
-    let mut conflict = None;
-    for (at, two) in paths.iter().enumerate() {
-        for one in &paths[..at] {
-            match clash(one, two) {
-                Some(Clash::Overlap) => return Err(Fault::PathsOverlap((*one).clone(), (*two).clone())),
-                Some(Clash::Conflict) if conflict.is_none() => conflict = Some((*one, *two)),
-                _ => {}
-            }
-        }
-    }
-    conflict.map_or(Ok(()), |(one, two)| Err(Fault::PathsConflict(one.clone(), two.clone())))
-}
-
-enum Clash {
-    Overlap,
-    Conflict,
-}
-
-fn clash(one: &Path, two: &Path) -> Option<Clash> {
-    if one.root != two.root {
-        return None;
-    }
-    for (left, right) in one.steps.iter().zip(&two.steps) {
-        match (left, right) {
-            (Step::Field(left), Step::Field(right)) if left == right => {}
-            (Step::Index(left), Step::Index(right)) if left == right => {}
-            (Step::Field(_), Step::Field(_)) | (Step::Index(_), Step::Index(_)) => return None,
-            _ => return Some(Clash::Conflict),
-        }
-    }
-    Some(Clash::Overlap)
 }

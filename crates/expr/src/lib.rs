@@ -26,6 +26,7 @@
 mod ast;
 mod bind;
 mod bound;
+pub mod build;
 mod condition;
 mod error;
 mod key_condition;

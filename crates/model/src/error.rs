@@ -30,6 +30,9 @@ pub enum ApiError {
         "Request parameters do not match the parameters of the previous request with the same client token"
     )]
     IdempotentParameterMismatch,
+    /// An INSERT met an item.
+    #[error("Duplicate primary key exists in table")]
+    DuplicateItem,
     #[error("{0}")]
     LimitExceeded(String),
     #[error("The shard iterator is more than 15 minutes old. Ask for a new one.")]
@@ -85,6 +88,8 @@ impl CancellationReason {
     pub const NONE: Self = Self { code: "None", message: None, item: None };
     /// The code of an item whose condition did not hold.
     pub const CONDITION: &'static str = "ConditionalCheckFailed";
+    /// The code of an item that an INSERT met.
+    pub const DUPLICATE: &'static str = "DuplicateItem";
 }
 
 fn canceled_message(reasons: &[CancellationReason]) -> String {
@@ -119,6 +124,7 @@ impl ApiError {
             Self::UnknownOperation(_) => "UnknownOperationException",
             Self::TransactionCanceled { .. } => "TransactionCanceledException",
             Self::IdempotentParameterMismatch => "IdempotentParameterMismatchException",
+            Self::DuplicateItem => "DuplicateItemException",
             Self::LimitExceeded(_) => "LimitExceededException",
             Self::ExpiredIterator => "ExpiredIteratorException",
             Self::TrimmedDataAccess => "TrimmedDataAccessException",

@@ -18,6 +18,14 @@ pub const EXPRESSION_BYTES_MAX: usize = 4096;
 pub const EXPRESSION_OPERATORS_MAX: usize = 300;
 /// Operands of `IN`.
 pub const IN_OPERANDS_MAX: usize = 100;
+/// Text of one PartiQL statement, in characters.
+pub const STATEMENT_CHARS_MAX: usize = 8192;
+/// Brackets within brackets in one statement. What DynamoDB allows is not documented.
+pub const STATEMENT_DEPTH_MAX: usize = 100;
+/// Values of the partition key that one statement reads.
+pub const IN_PARTITIONS_MAX: usize = 50;
+pub const BATCH_STATEMENTS_MAX: usize = 25;
+pub const NEXT_TOKEN_CHARS_MAX: usize = 32768;
 /// Placeholder names such as `#name` and `:value`.
 pub const PLACEHOLDER_BYTES_MAX: usize = 255;
 /// All substitution values of a request.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use larder_engine::Engine;
 use larder_engine::metrics::Operation;
-use larder_engine::ops::Request;
+use larder_engine::ops::{Request, Statement};
 use larder_model::{ApiError, UnixTime};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -131,15 +131,24 @@ async fn decoded(target: &str, body: Bytes) -> Result<(Request, usize), ApiError
 
 /// Whether the store is another once the request is carried out.
 fn changes(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::GetItem(_)
-            | Request::Query(_)
-            | Request::Scan(_)
-            | Request::BatchGetItem(_)
-            | Request::TransactGetItems(_)
-            | Request::GetRecords(_)
-    )
+    let reads = match request {
+        Request::ExecuteStatement(execute) => execute.statement.is_read(),
+        Request::BatchExecuteStatement(batch) => batch.readable().all(Statement::is_read),
+        Request::ExecuteTransaction(transaction) => {
+            transaction.statements.iter().all(|each| each.statement.is_read())
+        }
+        _ => false,
+    };
+    !reads
+        && !matches!(
+            request,
+            Request::GetItem(_)
+                | Request::Query(_)
+                | Request::Scan(_)
+                | Request::BatchGetItem(_)
+                | Request::TransactGetItems(_)
+                | Request::GetRecords(_)
+        )
 }
 
 #[cfg(test)]

@@ -167,6 +167,34 @@ fn work(capacity: Option<&str>) -> Vec<(&'static str, Value)> {
             ]})),
         ),
         ("DeleteItem", on_table(json!({"Key": key("plum")}))),
+        ("ExecuteStatement", ask(json!({"Statement": "SELECT * FROM fruit WHERE pk IN ['fruit', 'none']"}))),
+        (
+            "ExecuteStatement",
+            ask(json!({"Statement": "SELECT * FROM \"fruit\".\"by_colour\" WHERE colour = 'red'"})),
+        ),
+        (
+            "ExecuteStatement",
+            ask(json!({"Statement": "UPDATE fruit SET colour = 'pink' WHERE pk = 'fruit' AND sk = 'apple'"})),
+        ),
+        (
+            "BatchExecuteStatement",
+            ask(json!({"Statements": [
+                {"Statement": "INSERT INTO fruit VALUE {'pk': 'fruit', 'sk': 'lime', 'colour': 'green'}"},
+                {"Statement": "INSERT INTO other VALUE {'pk': 'fruit', 'sk': 'lime'}"},
+            ]})),
+        ),
+        (
+            "ExecuteTransaction",
+            ask(json!({"TransactStatements": [
+                {"Statement": "SELECT * FROM fruit WHERE pk = 'fruit' AND sk = 'apple'"},
+            ]})),
+        ),
+        (
+            "ExecuteTransaction",
+            ask(json!({"TransactStatements": [
+                {"Statement": "DELETE FROM fruit WHERE pk = 'fruit' AND sk = 'lime'"},
+            ]})),
+        ),
     ]
 }
 
@@ -182,8 +210,9 @@ async fn l10_units_are_what_clients_are_told_also_those_who_do_not_ask() {
     }
     let (mut reads, mut writes) = (Told::default(), Told::default());
     for (operation, body) in work(Some("INDEXES")) {
+        let reading = ["GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"].contains(&operation)
+            || body.to_string().contains("SELECT");
         let answer = connection.ok(operation, body).await;
-        let reading = ["GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"].contains(&operation);
         if reading { &mut reads } else { &mut writes }.add(&answer);
     }
     assert!(reads.global > 0.0 && writes.global > 0.0);

@@ -102,7 +102,7 @@ impl Echo {
         }
     }
 
-    fn value(&mut self, value: &AttributeValue) {
+    pub(crate) fn value(&mut self, value: &AttributeValue) {
         const FIELDS: [(&str, Option<AttributeType>); 16] = [
             ("s", Some(AttributeType::S)),
             ("n", Some(AttributeType::N)),

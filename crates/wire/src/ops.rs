@@ -1,6 +1,7 @@
 //! One file per operation: its JSON in, its JSON out.
 
 mod backups;
+mod batch_execute_statement;
 mod batch_get_item;
 mod batch_write_item;
 mod consumed;
@@ -8,12 +9,15 @@ mod continuous_backups;
 mod create_table;
 mod delete_item;
 mod describe_table;
+mod execute_statement;
+mod execute_transaction;
 mod get_item;
 mod limits;
 mod list_tables;
 mod put_item;
 mod query;
 mod scan;
+mod statement;
 mod streams;
 mod table_description;
 mod tags;
@@ -62,6 +66,9 @@ pub(crate) enum Operation {
     BatchWriteItem,
     TransactGetItems,
     TransactWriteItems,
+    ExecuteStatement,
+    BatchExecuteStatement,
+    ExecuteTransaction,
     ListStreams,
     DescribeStream,
     GetShardIterator,
@@ -101,6 +108,9 @@ impl Operation {
             "BatchWriteItem" => Self::BatchWriteItem,
             "TransactGetItems" => Self::TransactGetItems,
             "TransactWriteItems" => Self::TransactWriteItems,
+            "ExecuteStatement" => Self::ExecuteStatement,
+            "BatchExecuteStatement" => Self::BatchExecuteStatement,
+            "ExecuteTransaction" => Self::ExecuteTransaction,
             _ => return None,
         })
     }
@@ -156,6 +166,9 @@ impl Operation {
             Self::BatchWriteItem => batch_write_item::decode(reader, rules),
             Self::TransactGetItems => transact_get_items::decode(reader, rules),
             Self::TransactWriteItems => transact_write_items::decode(reader, rules),
+            Self::ExecuteStatement => execute_statement::decode(reader, rules),
+            Self::BatchExecuteStatement => batch_execute_statement::decode(reader, rules),
+            Self::ExecuteTransaction => execute_transaction::decode(reader, rules),
             Self::ListStreams => streams::decode_list(reader),
             Self::DescribeStream => streams::decode_describe(reader),
             Self::GetShardIterator => streams::decode_iterator(reader),
@@ -196,6 +209,9 @@ pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiEr
         Response::BatchWriteItem(output) => batch_write_item::encode(out, output),
         Response::TransactGetItems(output) => return transact_get_items::encode(out, output),
         Response::TransactWriteItems(output) => transact_write_items::encode(out, output),
+        Response::ExecuteStatement(output) => return execute_statement::encode(out, output),
+        Response::BatchExecuteStatement(output) => return batch_execute_statement::encode(out, output),
+        Response::ExecuteTransaction(output) => return execute_transaction::encode(out, output),
         Response::ListStreams(output) => streams::encode_list(out, output),
         Response::DescribeStream(output) => streams::encode_describe(out, output),
         Response::GetShardIterator(iterator) => streams::encode_iterator(out, iterator),

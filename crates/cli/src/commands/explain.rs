@@ -39,6 +39,10 @@ fn list() -> String {
 }
 
 fn unknown(code: &str) -> String {
+    if code.contains(char::is_whitespace) {
+        return "that is no code of a diagnostic; `larder sql --explain` tells what a statement would do"
+            .to_owned();
+    }
     let close = RULES.iter().map(|rule| (differing(code, rule.code), rule.code)).min();
     match close {
         Some((0..=1, close)) => format!("there is no diagnostic `{code}`; did you mean {close}?"),
@@ -59,6 +63,11 @@ fn differing(written: &str, code: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_statement_is_explained_elsewhere() {
+        assert!(unknown("SELECT * FROM visits").contains("`larder sql --explain`"));
+    }
 
     #[test]
     fn a_code_that_is_nearly_one_is_recognised() {

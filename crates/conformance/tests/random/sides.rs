@@ -63,6 +63,9 @@ impl Side for Dynoxide {
             "BatchWriteItem" => call!(batch_write_item, BatchWriteItemRequest),
             "TransactGetItems" => call!(transact_get_items, TransactGetItemsRequest),
             "TransactWriteItems" => call!(transact_write_items, TransactWriteItemsRequest),
+            "ExecuteStatement" => call!(execute_statement, ExecuteStatementRequest),
+            "BatchExecuteStatement" => call!(batch_execute_statement, BatchExecuteStatementRequest),
+            "ExecuteTransaction" => call!(execute_transaction, ExecuteTransactionRequest),
             _ => panic!("{operation} is not compared"),
         }
     }

@@ -172,13 +172,7 @@ fn check_members<'a>(
             );
         }
     }
-    if let Some(token) = token.filter(|token| token.chars().count() > TOKEN_MAX) {
-        let rule = format!("Member must have length less than or equal to {TOKEN_MAX}");
-        constraints.broken(token, "clientRequestToken", &rule);
-    }
-    if let Some(token) = token.filter(|token| token.is_empty()) {
-        constraints.broken(token, "clientRequestToken", "Member must have length greater than or equal to 1");
-    }
+    check_token(&mut constraints, token);
     constraints.extend(capacity_error(units));
     constraints.extend(collection_metrics_error(metrics));
     constraints.finish()?;
@@ -207,6 +201,16 @@ fn check_members<'a>(
     }
     constraints.finish()?;
     Ok(actions)
+}
+
+pub(super) fn check_token(constraints: &mut Constraints, token: Option<&str>) {
+    if let Some(token) = token.filter(|token| token.chars().count() > TOKEN_MAX) {
+        let rule = format!("Member must have length less than or equal to {TOKEN_MAX}");
+        constraints.broken(token, "clientRequestToken", &rule);
+    }
+    if let Some(token) = token.filter(|token| token.is_empty()) {
+        constraints.broken(token, "clientRequestToken", "Member must have length greater than or equal to 1");
+    }
 }
 
 fn check_count(elements: &[Element<'_>]) -> Read<()> {
