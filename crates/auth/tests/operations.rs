@@ -44,6 +44,11 @@ const NEEDED: &[(&str, &str, &str)] = &[
         r#"{"TableName":"orders","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"BillingMode":"PAY_PER_REQUEST","Tags":[{"Key":"a","Value":"b"}]}"#,
         "CreateTable table/orders, TagResource table/orders",
     ),
+    (
+        "CreateTable",
+        r#"{"TableName":"orders","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"BillingMode":"PAY_PER_REQUEST","ResourcePolicy":"{}"}"#,
+        "CreateTable table/orders, PutResourcePolicy table/orders",
+    ),
     ("DescribeTable", r#"{"TableName":"orders"}"#, "DescribeTable table/orders"),
     ("ListTables", "{}", "ListTables *"),
     ("UpdateTable", r#"{"TableName":"orders","BillingMode":"PAY_PER_REQUEST"}"#, "UpdateTable table/orders"),
@@ -68,6 +73,21 @@ const NEEDED: &[(&str, &str, &str)] = &[
         "ListTagsOfResource",
         r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#,
         "ListTagsOfResource table/orders",
+    ),
+    (
+        "PutResourcePolicy",
+        r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders","Policy":"{}"}"#,
+        "PutResourcePolicy table/orders",
+    ),
+    (
+        "GetResourcePolicy",
+        r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#,
+        "GetResourcePolicy table/orders",
+    ),
+    (
+        "DeleteResourcePolicy",
+        r#"{"ResourceArn":"STREAM"}"#,
+        "DeleteResourcePolicy table/orders/stream/2026-01-01T00:00:00.000",
     ),
     (
         "UpdateContinuousBackups",

@@ -21,6 +21,7 @@ use crate::ops::{
     BackupDescription, BackupKind, BackupStatus, CreateBackup, DeleteBackup, DescribeBackup, ListBackups,
     ListBackupsOutput, RestoreTableFromBackup, TableDescription, TimeToLive,
 };
+use crate::policies::Policies;
 use crate::tables::Counts;
 use crate::{Engine, Error, item_bytes, record, restore, twice};
 
@@ -33,6 +34,8 @@ impl Backup {
     fn new(table: &Arc<Table>, name: String, id: TableId, created: UnixTime, copy: Option<Copy>) -> Self {
         let copied =
             Restored { copy, table_arn: Arn::table(table.name()).to_string(), backup_arn: None, at: created };
+        // A restored table has no policy, so none is kept.
+        let table = Arc::new(Table { policies: Policies::default(), ..(**table).clone() });
         let items = Table {
             id,
             trees: Vec::new(),
@@ -41,7 +44,7 @@ impl Backup {
             copies: Vec::new(),
             restored: copy.map(|_| copied),
             metrics: Arc::default(),
-            ..(**table).clone()
+            ..(*table).clone()
         };
         Self {
             // Unlike a table's, these two together are never given out again.
@@ -49,7 +52,7 @@ impl Backup {
             name,
             created,
             expires: None,
-            table: table.clone(),
+            table,
             items: Arc::new(items),
         }
     }

@@ -24,6 +24,7 @@ use crate::backup::put_backup;
 use crate::copy::Copy;
 use crate::layout::{self, TableId, TreeId};
 use crate::metrics::TableMetrics;
+use crate::policies::Policies;
 use crate::tables::put_record;
 use crate::twice::{self, Gap};
 use crate::work::Sweep;
@@ -45,6 +46,8 @@ pub(crate) struct Table {
     pub copies: Vec<TableId>,
     /// Where it comes from, if it was copied.
     pub restored: Option<Restored>,
+    /// What it and its streams have of policies.
+    pub policies: Policies,
     pub history: History,
     /// Shared by all that the table ever was since the store was opened.
     pub metrics: Arc<TableMetrics>,
@@ -113,6 +116,13 @@ pub(crate) struct History {
     /// Streams that were switched off and can still be read, oldest first.
     pub closed_streams: Vec<ClosedStream>,
     pub class_changed: Option<UnixTime>,
+}
+
+impl History {
+    /// Whether a stream of this label is remembered.
+    pub(crate) fn has_stream(&self, label: UnixTime) -> bool {
+        self.stream_label == Some(label) || self.closed_streams.iter().any(|stream| stream.label == label)
+    }
 }
 
 /// A stream that was switched off.

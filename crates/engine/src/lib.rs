@@ -28,6 +28,7 @@ mod lookback;
 pub mod metrics;
 pub mod ops;
 mod pitr;
+mod policies;
 mod read;
 mod record;
 mod records;
@@ -273,6 +274,15 @@ impl Engine {
             }
             Request::ListTagsOfResource(request) => {
                 Response::ListTagsOfResource(self.list_tags_of_resource(&request)?)
+            }
+            Request::PutResourcePolicy(request) => {
+                Response::PutResourcePolicy(self.put_resource_policy(request, now).await?)
+            }
+            Request::GetResourcePolicy(request) => {
+                Response::GetResourcePolicy(self.get_resource_policy(&request, now)?)
+            }
+            Request::DeleteResourcePolicy(request) => {
+                Response::DeleteResourcePolicy(self.delete_resource_policy(request, now).await?)
             }
             Request::UpdateContinuousBackups(request) => {
                 Response::UpdateContinuousBackups(self.update_continuous_backups(request, now).await?)

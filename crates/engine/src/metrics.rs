@@ -51,6 +51,7 @@ operations! {
     PutItem UpdateItem DeleteItem BatchWriteItem TransactWriteItems
     CreateTable DescribeTable ListTables UpdateTable DeleteTable
     UpdateTimeToLive DescribeTimeToLive TagResource UntagResource ListTagsOfResource
+    PutResourcePolicy GetResourcePolicy DeleteResourcePolicy
     UpdateContinuousBackups DescribeContinuousBackups RestoreTableToPointInTime
     CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup
     DescribeLimits DescribeEndpoints ListStreams DescribeStream GetShardIterator GetRecords
@@ -94,6 +95,9 @@ impl Request {
             Self::TagResource(_) => Operation::TagResource,
             Self::UntagResource(_) => Operation::UntagResource,
             Self::ListTagsOfResource(_) => Operation::ListTagsOfResource,
+            Self::PutResourcePolicy(_) => Operation::PutResourcePolicy,
+            Self::GetResourcePolicy(_) => Operation::GetResourcePolicy,
+            Self::DeleteResourcePolicy(_) => Operation::DeleteResourcePolicy,
             Self::UpdateContinuousBackups(_) => Operation::UpdateContinuousBackups,
             Self::DescribeContinuousBackups(_) => Operation::DescribeContinuousBackups,
             Self::RestoreTableToPointInTime(_) => Operation::RestoreTableToPointInTime,

@@ -217,6 +217,7 @@ pub(crate) fn leave(batch: &mut Batch, table: &Table, now: UnixTime) {
     close(&mut table.history, table.definition.stream, now);
     if !table.history.closed_streams.is_empty() {
         Arc::make_mut(&mut table.definition).stream = None;
+        table.policies.table = None;
         batch.put(layout::remnant(table.id), item_bytes::encode(&record::write(&table)));
     } else {
         batch.delete(layout::floor(table.id));
@@ -262,8 +263,7 @@ impl Stream {
                 return read(found);
             }
         }
-        let message = format!("Requested resource not found: Stream: {} not found", arn(wanted));
-        Err(ApiError::ResourceNotFound(message).into())
+        Err(not_found(wanted))
     }
 
     fn shard_id(&self) -> String {
@@ -428,6 +428,27 @@ fn streams(table: &Table, now: UnixTime) -> impl Iterator<Item = Known> {
     closed.chain(open.map(|(label, view)| Known { label, view, closed: None }))
 }
 
+/// Whether a table has a stream of this label that can be read.
+pub(crate) fn is_readable(table: &Table, label: UnixTime, now: UnixTime) -> bool {
+    streams(table, now).any(|stream| stream.label == label)
+}
+
+/// The deleted table that a stream is of, while it is remembered.
+pub(crate) fn deleted_table(snapshot: &Snapshot, stream: &StreamId) -> Result<Option<Table>, Error> {
+    for table in tables(snapshot, &layout::remnants())? {
+        let table = table?;
+        if *table.name() == stream.table && table.history.has_stream(stream.label) {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn not_found(stream: &StreamId) -> Error {
+    let message = format!("Requested resource not found: Stream: {} not found", arn(stream));
+    ApiError::ResourceNotFound(message).into()
+}
+
 fn is_remembered(stream: &ClosedStream, now: UnixTime) -> bool {
     stream.closed.seconds() >= horizon_seconds(now)
 }
@@ -437,7 +458,7 @@ fn horizon_seconds(now: UnixTime) -> i64 {
     now.seconds() - STREAM_SECONDS
 }
 
-fn arn(stream: &StreamId) -> Arn {
+pub(crate) fn arn(stream: &StreamId) -> Arn {
     Arn::stream(&stream.table, stream.label)
 }
 

@@ -20,6 +20,7 @@ use crate::ops::{
     ListTablesOutput, ListTagsOfResource, RestoreSummary, TableDescription, TableStatus, TagResource,
     TimeToLive, UntagResource, UpdateTable, UpdateTimeToLive,
 };
+use crate::policies::{Policies, ResourcePolicy};
 use crate::{Engine, Error, item_bytes, record, streams, table_rules, twice};
 
 const LIST_TABLES_MAX: usize = 100;
@@ -41,6 +42,8 @@ impl Engine {
             let mut table = new_table(id, definition, now)?;
             // A moment of its own: no change is before it, and no other stream of that name has it.
             table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
+            table.policies.table =
+                request.policy.map(|text| Arc::new(ResourcePolicy::new(text, self.mark(now))));
             let table = Arc::new(table);
             put_record(batch, &table);
             let description = self.described(&table, &Counts::default());
@@ -324,7 +327,7 @@ fn describe_index(table: &Table, tree: IndexTree, counts: &Counts) -> IndexDescr
 }
 
 /// A table that is still being filled cannot be changed.
-fn check_whole(table: &Table) -> Result<(), Error> {
+pub(crate) fn check_whole(table: &Table) -> Result<(), Error> {
     if !table.is_being_copied() {
         return Ok(());
     }
@@ -349,6 +352,7 @@ pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime)
         recovery: None,
         copies: Vec::new(),
         restored: None,
+        policies: Policies::default(),
         history: History {
             uuid: random_uuid()?,
             created: now,
@@ -421,6 +425,7 @@ fn changed_table(
         recovery: table.recovery.clone(),
         copies: table.copies.clone(),
         restored: table.restored.clone(),
+        policies: table.policies.of_streams_in(&history),
         history,
         definition: Arc::new(definition),
         metrics: table.metrics.clone(),
@@ -435,7 +440,7 @@ fn table_not_found(name: &TableName) -> Error {
     ApiError::ResourceNotFound(format!("Requested resource not found: Table: {name} not found")).into()
 }
 
-fn resource_not_found(name: &TableName) -> Error {
+pub(crate) fn resource_not_found(name: &TableName) -> Error {
     // The spelling is DynamoDB's.
     ApiError::ResourceNotFound(format!(
         "Requested resource not found: ResourcArn: {} not found",

@@ -243,12 +243,14 @@ impl Tables for Known<'_> {
         described.ok().map(|table| table.definition)
     }
 
-    fn table_policy(&self, _: &TableName) -> Option<Arc<Policy>> {
-        None
+    // Where a policy cannot be read, neither can what it is of, and the request comes to nothing.
+
+    fn table_policy(&self, table: &TableName) -> Option<Arc<Policy>> {
+        self.0.table_policy(table).ok()?.as_deref().map(larder_auth::read_policy)
     }
 
-    fn stream_policy(&self, _: &StreamId) -> Option<Arc<Policy>> {
-        None
+    fn stream_policy(&self, stream: &StreamId) -> Option<Arc<Policy>> {
+        self.0.stream_policy(stream).ok()?.as_deref().map(larder_auth::read_policy)
     }
 }
 

@@ -89,6 +89,9 @@ impl Pipeline {
         drop(uncounted);
         share.set(bytes.max(SMALL_BYTES));
         self.gate.authorize(visitor, &request, &self.engine).inspect_err(refused)?;
+        larder_auth::check_policy(&request)
+            .map_err(|refusal| ApiError::Validation(refusal.to_string()))
+            .inspect_err(refused)?;
         let repeatable = !changes(&request);
         if let Request::DescribeEndpoints = request {
             // A client that asks is to stay with the address it asked.

@@ -156,7 +156,12 @@ fn check_limit(constraints: &mut Constraints, limit: Option<shape::Integer>, mos
     }
 }
 
-fn check_length(constraints: &mut Constraints, text: &Text<'_>, path: &str, [least, most]: [usize; 2]) {
+pub(super) fn check_length(
+    constraints: &mut Constraints,
+    text: &Text<'_>,
+    path: &str,
+    [least, most]: [usize; 2],
+) {
     let Some(text) = text else { return };
     let length = text.chars().count();
     if length < least {
