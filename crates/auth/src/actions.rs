@@ -60,7 +60,7 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
             std::iter::once(need("dynamodb:CreateTable")).chain(tag).chain(policy).collect()
         }
         Request::DescribeTable(describe) => table("dynamodb:DescribeTable", &describe.table),
-        Request::ListTables(_) => any("dynamodb:ListTables"),
+        Request::ListTables(_) => vec![Need::new("dynamodb:ListTables", Resource::EveryTable)],
         Request::UpdateTable(update) => table("dynamodb:UpdateTable", &update.table),
         Request::DeleteTable(delete) => table("dynamodb:DeleteTable", &delete.table),
         Request::UpdateTimeToLive(update) => table("dynamodb:UpdateTimeToLive", &update.table),

@@ -97,15 +97,14 @@ impl Caller<'_> {
     }
 }
 
-/// Who signed this request, if the signature is right and recent, and for this region where there is only one.
+/// Who signed this request, if the signature is right and recent.
 pub fn authenticate<'a>(
     http: &HttpRequest<'_>,
     access: &'a Access,
-    region: Option<&str>,
     now: UnixTime,
 ) -> Result<Caller<'a>, Error> {
     let claim = Claim::of(http)?;
-    claim.check(http, region, now)?;
+    claim.check(http, now)?;
     let (principal, secret) = match claim.token() {
         None => {
             let (principal, key) = access.find(claim.key_id()).ok_or(Error::UnrecognizedClient)?;
@@ -136,7 +135,8 @@ pub fn authorize_action(
     permitted(caller, &need, caller.place(), circumstances, &NoTables)
 }
 
-/// Whether the caller has every permission that the request needs, on resources at `place`.
+/// Whether the caller has every permission that the request needs. Tables whose names do not say where they are, are at
+/// `place`.
 pub fn authorize(
     caller: &Caller<'_>,
     request: &Request,
@@ -157,8 +157,9 @@ fn permitted(
     let resource_policy = match &need.resource {
         Resource::Table(table) | Resource::Index(table, _) => tables.table_policy(table),
         Resource::Stream(stream) => tables.stream_policy(stream),
-        Resource::Any | Resource::Backup(_) => None,
+        Resource::Any | Resource::EveryTable | Resource::Backup(_) => None,
     };
+    let place = need.resource.place(caller.place(), place);
     let question = Question {
         principal: caller.principal,
         action: need.action,

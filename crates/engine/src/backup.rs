@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use larder_model::{ApiError, Arn, TableName, UnixTime};
+use larder_model::{ApiError, Arn, Space, TableName, UnixTime};
 use larder_storage::Batch;
 
 use crate::catalog::{Backup, Catalog, Restored, Table};
@@ -127,10 +127,21 @@ impl Engine {
     }
 
     pub fn list_backups(&self, request: &ListBackups) -> Result<ListBackupsOutput, Error> {
+        self.list_backups_in(&Space::default(), request)
+    }
+
+    pub(crate) fn list_backups_in(
+        &self,
+        space: &Space,
+        request: &ListBackups,
+    ) -> Result<ListBackupsOutput, Error> {
         let limit = request.limit.unwrap_or(LIST_BACKUPS_MAX).min(LIST_BACKUPS_MAX);
         let start = request.start.as_deref().map(id_of);
         let catalog = self.catalog()?;
-        let of_table = |name: &TableName| request.table.as_ref().is_none_or(|asked| asked == name);
+        let of_table = |name: &TableName| match &request.table {
+            Some(asked) => asked == name,
+            None => name.is_in(space),
+        };
         let mut found = catalog.backups_after(start).filter(|backup| {
             request.kinds.contains(&backup.kind())
                 && of_table(backup.table.name())

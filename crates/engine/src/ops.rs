@@ -962,6 +962,8 @@ pub struct GetRecords {
 
 #[derive(Clone, Debug)]
 pub struct GetRecordsOutput {
+    /// Whose changes they are.
+    pub table: TableName,
     pub records: Vec<StreamRecord>,
     /// Absent once a closed shard has been read to its end.
     pub next: Option<ShardIterator>,

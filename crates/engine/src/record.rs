@@ -26,7 +26,7 @@ pub(crate) fn write(table: &Table) -> Item {
     let definition = &*table.definition;
     let mut record = Item::new();
     record.insert("id", i64::from(table.id.0));
-    record.insert("name", definition.name.as_str());
+    record.insert("name", definition.name.key());
     record.insert(
         "attributes",
         list(&definition.attributes, |(name, kind)| AttributeValue::S(format!("{kind}{name}"))),
@@ -240,7 +240,7 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         trees.push(tree);
     }
     let definition = TableDefinition {
-        name: TableName::new(text(record, "name")?).map_err(|_| RecordError("name"))?,
+        name: TableName::from_key(text(record, "name")?).ok_or(RecordError("name"))?,
         key: read_key(record, &attributes)?,
         indexes,
         billing: match read_throughput(record, "provisioned")? {

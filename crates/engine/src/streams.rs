@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_model::limits::{STREAM_PAGE_BYTES_MAX, STREAM_PAGE_RECORDS_MAX};
-use larder_model::{ApiError, Arn, Item, StreamView, UnixTime};
+use larder_model::{ApiError, Arn, Item, Space, StreamView, UnixTime};
 use larder_storage::{Batch, Snapshot};
 
 use crate::catalog::{ClosedStream, History, Table};
@@ -45,6 +45,15 @@ const CLOSED_STREAMS_MAX: usize = 100;
 
 impl Engine {
     pub fn list_streams(&self, request: &ListStreams, now: UnixTime) -> Result<ListStreamsOutput, Error> {
+        self.list_streams_in(&Space::default(), request, now)
+    }
+
+    pub(crate) fn list_streams_in(
+        &self,
+        space: &Space,
+        request: &ListStreams,
+        now: UnixTime,
+    ) -> Result<ListStreamsOutput, Error> {
         let now = self.settled(now);
         let limit = request.limit.unwrap_or(LIST_STREAMS_MAX).min(LIST_STREAMS_MAX);
         let snapshot = self.store.snapshot();
@@ -52,7 +61,11 @@ impl Engine {
         for prefix in [layout::records(), layout::remnants()] {
             for table in tables(&snapshot, &prefix)? {
                 let table = table?;
-                if request.table.as_ref().is_some_and(|name| name != table.name()) {
+                let is_wanted = match &request.table {
+                    Some(name) => name == table.name(),
+                    None => table.name().is_in(space),
+                };
+                if !is_wanted {
                     continue;
                 }
                 let ids = streams(&table, now)
@@ -176,7 +189,7 @@ impl Engine {
             (None, None) => Some(ShardPosition::From(snapshot.next_number()?)),
         };
         let next = position.map(|position| ShardIterator { position, issued, ..iterator.clone() });
-        Ok(GetRecordsOutput { records, next })
+        Ok(GetRecordsOutput { table: stream.table.name().clone(), records, next })
     }
 
     /// Forgets deleted tables whose streams nobody may read any more.
@@ -253,7 +266,7 @@ impl Stream {
             let (line, floor) = (Timeline::read(snapshot)?, Floor::read(snapshot, table.id)?);
             Ok(Self { table, label, view, closed, line, floor })
         };
-        if let Some(stored) = twice::get(snapshot, &layout::record(wanted.table.as_str()))?
+        if let Some(stored) = twice::get(snapshot, &layout::record(&wanted.table))?
             && let Some(found) = of(read_table(&stored)?)
         {
             return read(found);

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use larder_model::{
-    ApiError, Arn, Billing, StreamView, TableDefinition, TableName, Tags, Throughput, UnixTime,
+    ApiError, Arn, Billing, Space, StreamView, TableDefinition, TableName, Tags, Throughput, UnixTime,
 };
 use larder_storage::{Batch, Ticket};
 
@@ -77,12 +78,28 @@ impl Engine {
     }
 
     pub fn list_tables(&self, request: &ListTables) -> Result<ListTablesOutput, Error> {
+        self.list_tables_in(&Space::default(), request)
+    }
+
+    pub(crate) fn list_tables_in(
+        &self,
+        space: &Space,
+        request: &ListTables,
+    ) -> Result<ListTablesOutput, Error> {
         let limit = request.limit.unwrap_or(LIST_TABLES_MAX).min(LIST_TABLES_MAX);
         let catalog = self.catalog()?;
-        let mut after = catalog.tables_after(request.start.as_deref()).map(|table| table.name().clone());
+        let start = request.start.as_deref().map(|name| format!("{}{name}", space.prefix()));
+        let from = start.as_deref().map_or(Bound::Included(space.prefix()), Bound::Excluded);
+        let of_space = catalog.tables_from(from).take_while(|table| table.name().is_in(space));
+        let mut after = of_space.map(|table| table.name().clone());
         let names: Vec<TableName> = after.by_ref().take(limit).collect();
         let last = after.next().and(names.last().cloned());
         Ok(ListTablesOutput { names, last })
+    }
+
+    /// How many tables there are, in all spaces.
+    pub fn count_tables(&self) -> Result<usize, Error> {
+        Ok(self.catalog()?.tables().count())
     }
 
     pub async fn update_table(&self, request: UpdateTable, now: UnixTime) -> Result<TableDescription, Error> {
@@ -146,7 +163,7 @@ impl Engine {
             // Its items go afterwards.
             batch.makes_room();
             self.abandon_copy(catalog, batch, &table);
-            twice::delete(batch, layout::record(table.name().as_str()));
+            twice::delete(batch, layout::record(table.name()));
             for tree in table.trees.iter().map(|tree| tree.id) {
                 batch.delete(layout::counters(table.id, tree));
             }
@@ -433,7 +450,7 @@ fn changed_table(
 }
 
 pub(crate) fn put_record(batch: &mut Batch, table: &Table) {
-    twice::put(batch, layout::record(table.name().as_str()), item_bytes::encode(&record::write(table)));
+    twice::put(batch, layout::record(table.name()), item_bytes::encode(&record::write(table)));
 }
 
 fn table_not_found(name: &TableName) -> Error {

@@ -37,7 +37,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
         Refusal::plain("The parameter 'TableName' is required but was not present in the request")
     })?;
     let mut constraints = Constraints::default();
-    if Arn::table_name(name).is_none() {
+    if Arn::table_said(name).is_none() {
         constraints.name(name, "tableName");
     }
     constraints.finish()?;

@@ -87,10 +87,10 @@ impl<'a> Members<'a> {
     /// The table or stream that the ARN names.
     fn resource(&self) -> Read<Governed> {
         let arn = self.arn.as_deref().unwrap_or_default();
-        if let Some((table, label)) = Arn::stream_parts(arn) {
+        if let Some((table, label)) = Arn::stream_said(arn) {
             return Ok(Governed::Stream(StreamId { table, label }));
         }
-        let table = Arn::table_name(arn);
+        let table = Arn::table_said(arn);
         table.map(Governed::Table).ok_or_else(|| {
             Refusal::Plain(format!("Invalid ResourceArn: Invalid ResourceArn provided as input {arn}"))
         })
