@@ -333,3 +333,79 @@ fn whoever_moves_the_clock_of_a_server_is_let_in_afterwards() {
         agent.post(format!("{}/_larder/clock", server.url)).header("content-type", "application/json");
     assert_eq!(unsigned.send(&b"{}"[..]).unwrap().status().as_u16(), 400);
 }
+
+#[test]
+fn a_program_runs_with_the_policy_that_was_recorded_of_it_and_nothing_more_is_allowed() {
+    let place = Place::new();
+    let admin = place.key(&["access", "add", "admin", "--policy", "all"]);
+    let app = place.key(&["access", "add", "app", "--policy", "all"]);
+    let audit = place.path("audit.jsonl");
+    let server = place.serve(&["--audit", text(&audit)]);
+    let store = format!("dynamodb:{}", server.url);
+    let at = ["--store", store.as_str()];
+    place.ok(Some(&admin), &["apply", "--yes", at[0], at[1], "schemas/lunch.larder"]);
+    let program = || {
+        let ran = place.larder(Some(&app), &["seed", "lunch", "--count", "3", at[0], at[1]]);
+        ran.status.success()
+            && place.larder(Some(&app), &["scan", "lunch.Menu", at[0], at[1]]).status.success()
+    };
+    let more = || place.larder(Some(&app), &["apply", "--yes", at[0], at[1], "schemas/keiba.larder"]);
+    assert!(program());
+    let log = ["--audit", text(&audit)];
+    let first = place.ok(None, &["access", "record", "app", log[0], log[1]]);
+    place.ok(None, &["access", "record", &app.id, log[0], log[1], "--out", "app.json"]);
+    assert_eq!(fs::read_to_string(place.path("app.json")).unwrap(), first);
+    assert!(first.contains("dynamodb:Scan") && !first.contains("CreateTable"), "{first}");
+    let policy: Value = serde_json::from_str(&first).unwrap();
+    for statement in policy["Statement"].as_array().unwrap() {
+        assert!(!statement.to_string().contains("dynamodb:*"), "{statement}");
+    }
+
+    // With that, and with nothing first: it does all that it did, and no more.
+    place.ok(None, &["access", "allow", "app"]);
+    until(|| !program());
+    let told = place.ok(None, &["access", "allow", "app", "--policy", "app.json"]);
+    assert!(told.contains("app may do what `app` allows"), "{told}");
+    until(program);
+    let denied = more();
+    let told = String::from_utf8_lossy(&denied.stderr).into_owned();
+    assert!(!denied.status.success() && told.contains("not authorized to perform"), "{told}");
+    // What it was refused meanwhile adds nothing.
+    assert_eq!(place.ok(None, &["access", "record", "app", log[0], log[1]]), first);
+    let later = ["--from", "2999-01-01T00:00:00Z"];
+    let told = place.refused(None, &["access", "record", "app", log[0], log[1], later[0], later[1]]);
+    assert!(told.contains("nothing in it was done by arn:aws:iam::000000000000:user/app"), "{told}");
+}
+
+#[test]
+fn a_session_is_good_for_its_time_and_as_long_as_its_key() {
+    let place = Place::new();
+    let key = place.key(&["access", "add", "admin", "--policy", "all"]);
+    let server = place.serve(&[]);
+    let store = format!("dynamodb:{}", server.url);
+    let session = |lasting: &str| -> Value {
+        let printed = place.ok(None, &["access", "session", "admin", "--for", lasting, "--json"]);
+        serde_json::from_str(&printed).unwrap()
+    };
+    let ask = |session: &Value| {
+        let part = |name: &str| session[name].as_str().unwrap().to_owned();
+        let key = Key { id: part("AccessKeyId"), secret: part("SecretAccessKey") };
+        let mut command = place.command(Some(&key), &["plan", "--store", &store, "schemas/keiba.larder"]);
+        let output = command.env("AWS_SESSION_TOKEN", part("SessionToken")).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let long = session("1h");
+    assert_eq!(ask(&long), (true, String::new()));
+    let short = session("1s");
+    until(|| ask(&short).1.contains("security token included in the request is expired"));
+    let printed = place.ok(None, &["access", "session", "admin"]);
+    for part in ["export AWS_ACCESS_KEY_ID=LSIA", "AWS_SESSION_TOKEN=", "# of admin, until "] {
+        assert!(printed.contains(part) && !printed.contains(&key.secret), "{printed}");
+    }
+    let told = place.refused(None, &["access", "session", "admin", "--for", "37h"]);
+    assert!(told.contains("36 hours"), "{told}");
+    // Its key is gone, and so is it.
+    place.ok(None, &["access", "rotate", "admin"]);
+    place.ok(None, &["access", "remove", &key.id]);
+    until(|| ask(&long).1.contains("security token included in the request is invalid"));
+}

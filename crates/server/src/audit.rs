@@ -23,7 +23,7 @@ use crate::http::Peer;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many are kept beside the one that is written.
-const FILES_KEPT: u32 = 9;
+pub const FILES_KEPT: u32 = 9;
 /// How much of what a stranger says is repeated.
 const SAID_CHARS_MAX: usize = 128;
 
