@@ -5,7 +5,7 @@ use larder_model::ApiError;
 use libfuzzer_sys::fuzz_target;
 
 /// Which a body's first byte names; new ones come last.
-const OPERATIONS: [&str; 34] = [
+const OPERATIONS: [&str; 37] = [
     "CreateTable",
     "DescribeTable",
     "ListTables",
@@ -40,6 +40,9 @@ const OPERATIONS: [&str; 34] = [
     "DescribeStream",
     "GetShardIterator",
     "GetRecords",
+    "PutResourcePolicy",
+    "GetResourcePolicy",
+    "DeleteResourcePolicy",
 ];
 
 fuzz_target!(|data: &[u8]| {

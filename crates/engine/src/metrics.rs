@@ -364,7 +364,9 @@ impl Engine {
         let rows = || {
             let of_tables = tables.iter().flat_map(|table| {
                 let of = table.metrics.operations.iter().zip(Operation::ALL);
-                of.filter_map(|(counters, operation)| Some((label(table), *operation, &**counters.get()?)))
+                of.filter_map(|(counters, operation)| {
+                    Some((table.name().qualified(), *operation, &**counters.get()?))
+                })
             });
             let others = self.metrics.operations.iter().zip(Operation::ALL);
             of_tables
@@ -398,7 +400,7 @@ impl Engine {
                     for (halves, operation) in units.iter().zip(Operation::ALL) {
                         if operation.units() == kind && read(halves) > 0 {
                             let labels = [
-                                ("table", label(table)),
+                                ("table", table.name().qualified()),
                                 ("operation", operation.name()),
                                 ("index", index.as_str()),
                             ];
@@ -467,7 +469,7 @@ impl Engine {
             .counter("larder_time_to_live_deleted_items_total", "Items removed because they had expired.");
         for table in tables.iter().filter(|table| table.expiry.is_some() || read(&table.metrics.expired) > 0)
         {
-            expired.sample(&[("table", label(table))], read(&table.metrics.expired));
+            expired.sample(&[("table", table.name().qualified())], read(&table.metrics.expired));
         }
         let [_, bytes] = timeline::history(&self.store.snapshot())?;
         text.gauge(
@@ -492,11 +494,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// The name of a table, after its region and account unless it is in the default space.
-fn label(table: &Table) -> &str {
-    table.name().key().trim_start_matches('~')
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use common::*;
 use larder_engine::ops::*;
-use larder_engine::{Engine, Naming};
+use larder_engine::{Engine, Naming, Watcher, salvage};
 use larder_model::metrics::Exposition;
-use larder_model::{ApiError, Arn, KeyType, Space, StreamView, TableName};
+use larder_model::{ApiError, Arn, Item, KeyType, Space, StreamView, TableName};
 use larder_storage::Options;
 use pollster::block_on;
 
@@ -238,4 +238,33 @@ fn a_restored_table_is_of_the_space_it_is_restored_in() {
     work(&engine, NOW.plus(Duration::from_secs(2)));
     assert_eq!(listed(&engine, other_region).0, ["copy", "data"]);
     assert!(listed(&engine, here).0.is_empty());
+}
+
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn brought(&mut self, _: u64) {}
+
+    fn stray(&mut self, table: u32, _: &Item) -> Result<(), std::io::Error> {
+        panic!("table {table} is known")
+    }
+}
+
+#[test]
+fn tables_are_salvaged_into_their_spaces_with_their_policies() {
+    let engine = Engine::memory().unwrap();
+    for space in &spaces() {
+        ask(&engine, space, made()).unwrap();
+        put_into(&engine, space, name("data"), space.region()).unwrap();
+        let resource = Governed::Table(name("data"));
+        let put = PutResourcePolicy { resource, policy: space.account().into(), expected: None };
+        ask(&engine, space, Request::PutResourcePolicy(put)).unwrap();
+    }
+    let target = Engine::memory().unwrap();
+    salvage(engine.store(), &[], &target, NOW, &mut Nobody).unwrap();
+    for space in &spaces() {
+        assert_eq!(keys_of(&target, space), [space.region()]);
+        let policy = target.table_policy(&name("data").within(space)).unwrap().unwrap();
+        assert_eq!(policy.text(), space.account());
+    }
 }

@@ -218,7 +218,7 @@ impl Tally {
             "What was wrong with items that clients wrote, by the rule it breaks.",
         );
         for ((table, rule), count) in self.counts() {
-            counter.sample(&[("table", table.as_str()), ("rule", rule)], count);
+            counter.sample(&[("table", table.qualified()), ("rule", rule)], count);
         }
         let reads = self.0.lock().reads;
         let mut counter = text.counter(

@@ -143,6 +143,11 @@ impl TableName {
         &self.0
     }
 
+    /// The name, after its region and account unless it is in the default space: `eu-west-1/123456789012/orders`.
+    pub fn qualified(&self) -> &str {
+        self.0.trim_start_matches(SPACE)
+    }
+
     pub fn from_key(text: &str) -> Option<Self> {
         let Some(rest) = text.strip_prefix(SPACE) else { return Self::new(text).ok() };
         let (region, rest) = rest.split_once('/')?;
@@ -372,6 +377,7 @@ mod tests {
         assert_eq!(Space::new("us-east-1", "000000000000"), Some(here.clone()));
         let moved = name.clone().within(&there);
         assert_eq!((name.key(), moved.key()), ("lunch", "~eu-west-1/123456789012/lunch"));
+        assert_eq!((name.qualified(), moved.qualified()), ("lunch", "eu-west-1/123456789012/lunch"));
         assert_eq!((moved.as_str(), moved.to_string().as_str()), ("lunch", "lunch"));
         assert_eq!((moved.region(), moved.account()), ("eu-west-1", "123456789012"));
         assert_eq!((there.region(), here.account()), ("eu-west-1", "000000000000"));
