@@ -138,10 +138,9 @@ impl Engine {
         let limit = request.limit.unwrap_or(LIST_BACKUPS_MAX).min(LIST_BACKUPS_MAX);
         let start = request.start.as_deref().map(id_of);
         let catalog = self.catalog()?;
-        let of_table = |name: &TableName| match &request.table {
-            Some(asked) => asked == name,
-            None => name.is_in(space),
-        };
+        // A list is of one space, whatever table it is to be of: nobody was asked about others.
+        let of_table =
+            |name: &TableName| name.is_in(space) && request.table.as_ref().is_none_or(|asked| asked == name);
         let mut found = catalog.backups_after(start).filter(|backup| {
             request.kinds.contains(&backup.kind())
                 && of_table(backup.table.name())

@@ -61,11 +61,9 @@ impl Engine {
         for prefix in [layout::records(), layout::remnants()] {
             for table in tables(&snapshot, &prefix)? {
                 let table = table?;
-                let is_wanted = match &request.table {
-                    Some(name) => name == table.name(),
-                    None => table.name().is_in(space),
-                };
-                if !is_wanted {
+                let name = table.name();
+                // A list is of one space, whatever table it is to be of: nobody was asked about others.
+                if !name.is_in(space) || request.table.as_ref().is_some_and(|wanted| wanted != name) {
                     continue;
                 }
                 let ids = streams(&table, now)

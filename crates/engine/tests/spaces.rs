@@ -64,13 +64,22 @@ fn keys_of(engine: &Engine, space: &Space) -> Vec<String> {
 }
 
 fn listed(engine: &Engine, space: &Space) -> (Vec<String>, Vec<String>, Vec<String>) {
+    listed_of(engine, space, None)
+}
+
+/// Tables, streams and backups, those two of one table if it is given.
+fn listed_of(
+    engine: &Engine,
+    space: &Space,
+    table: Option<TableName>,
+) -> (Vec<String>, Vec<String>, Vec<String>) {
     let ask = |request| ask(engine, space, request).unwrap();
     let tables = Request::ListTables(ListTables { start: None, limit: None });
     let Response::ListTables(tables) = ask(tables) else { panic!("tables are listed") };
-    let streams = Request::ListStreams(ListStreams { table: None, start: None, limit: None });
+    let streams = Request::ListStreams(ListStreams { table: table.clone(), start: None, limit: None });
     let Response::ListStreams(streams) = ask(streams) else { panic!("streams are listed") };
     let backups = Request::ListBackups(ListBackups {
-        table: None,
+        table,
         kinds: vec![BackupKind::User],
         from: None,
         before: None,
@@ -115,6 +124,13 @@ fn tables_of_one_name_have_nothing_to_do_with_each_other() {
             assert!(arns.len() == 1 && arns[0].starts_with(&arn), "{arns:?}");
         }
     }
+    // Nobody is asked who may see a list of others, so there is none.
+    let [here, _, other_account] = &spaces();
+    let theirs = Arn::table_said(&Arn::table(&name("data").within(other_account)).to_string());
+    let (_, streams, backups) = listed_of(&engine, here, theirs);
+    assert!(streams.is_empty() && backups.is_empty());
+    assert_eq!(listed_of(&engine, here, Some(name("data"))), listed(&engine, here));
+
     let mut text = Exposition::default();
     engine.expose(&mut text).unwrap();
     let text = text.finish();
