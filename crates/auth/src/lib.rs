@@ -78,6 +78,9 @@ use actions::Need;
 use facts::{Known, NoTables};
 use policy::Question;
 
+/// What the principal is called that can remove any policy of its account's resources, if its own policies allow it.
+const ROOT: &str = "root";
+
 /// Whoever signed a request, and with what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller<'a> {
@@ -160,6 +163,8 @@ fn permitted(
         Resource::Any | Resource::EveryTable | Resource::Backup(_) => None,
     };
     let place = need.resource.place(caller.place(), place);
+    // A policy that keeps everybody out could never be removed.
+    let resource_policy = resource_policy.filter(|_| !is_rescue(caller, need, place));
     let question = Question {
         principal: caller.principal,
         action: need.action,
@@ -169,4 +174,10 @@ fn permitted(
         facts: &Known { caller, circumstances, need, place, tables },
     };
     question.allowed().map_err(|denial| Error::AccessDenied(Box::new(denial)))
+}
+
+/// Whether the root of an account removes a policy of its own account, which no such policy can deny it.
+fn is_rescue(caller: &Caller<'_>, need: &Need<'_>, place: Place<'_>) -> bool {
+    let is_own = need.resource.account(place) == caller.principal.account;
+    is_own && need.action == "dynamodb:DeleteResourcePolicy" && caller.principal.name == ROOT
 }

@@ -546,3 +546,19 @@ fn the_policy_of_a_table_is_asked_for_the_table_and_its_indexes() {
     let error = asked(&all, elsewhere, &tables, "GetItem", &get("books")).unwrap_err();
     assert_snapshot!(error, @"User: arn:aws:iam::123456789012:user/alice is not authorized to perform: dynamodb:GetItem on resource: arn:aws:dynamodb:eu-west-1:111122223333:table/books because no resource-based policy allows the dynamodb:GetItem action");
 }
+
+#[test]
+fn the_root_of_an_account_can_always_remove_the_policies_of_its_resources() {
+    let policy = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "*", "Resource": "*"}}"#;
+    let tables = Orders { policy: Some(Arc::new(Policy::resource(policy).unwrap())) };
+    let body = r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#;
+    let all = principal(r#"{"Effect": "Allow", "Action": "*", "Resource": "*"}"#);
+    let root = Principal { name: "root".to_owned(), ..all.clone() };
+    assert_eq!(asked(&root, PLACE, &tables, "DeleteResourcePolicy", body), Ok(()));
+    assert!(asked(&root, PLACE, &tables, "GetResourcePolicy", body).is_err());
+    assert!(asked(&all, PLACE, &tables, "DeleteResourcePolicy", body).is_err());
+    let powerless = Principal { policies: Vec::new(), ..root.clone() };
+    assert!(asked(&powerless, PLACE, &tables, "DeleteResourcePolicy", body).is_err());
+    let elsewhere = Place { region: "eu-west-1", account: "111122223333" };
+    assert!(asked(&root, elsewhere, &tables, "DeleteResourcePolicy", body).is_err());
+}
