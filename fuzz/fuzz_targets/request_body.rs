@@ -5,7 +5,7 @@ use larder_model::ApiError;
 use libfuzzer_sys::fuzz_target;
 
 /// Which a body's first byte names; new ones come last.
-const OPERATIONS: [&str; 37] = [
+const OPERATIONS: [&str; 40] = [
     "CreateTable",
     "DescribeTable",
     "ListTables",
@@ -43,6 +43,9 @@ const OPERATIONS: [&str; 37] = [
     "ExecuteStatement",
     "BatchExecuteStatement",
     "ExecuteTransaction",
+    "PutResourcePolicy",
+    "GetResourcePolicy",
+    "DeleteResourcePolicy",
 ];
 
 fuzz_target!(|data: &[u8]| {

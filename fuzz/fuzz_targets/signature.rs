@@ -31,7 +31,7 @@ fuzz_target!(|text: &str| {
     let http = HttpRequest { method, path, query, headers: &headers, body: body.as_bytes() };
     let now = UnixTime::from_label("2026-10-09T12:34:56.000").expect("a label");
     let access = access();
-    let error = authenticate(&http, &access, None, now).expect_err("nobody knows the secret");
+    let error = authenticate(&http, &access, now).expect_err("nobody knows the secret");
     assert!(!error.to_string().is_empty() && !error.to_string().contains("nobody knows"));
     assert_eq!(error.status(), 400);
 });

@@ -2,13 +2,14 @@
 //!
 //! A batch needs its own action on each of its tables; a transaction needs the plain action for each of its items
 //! (`TransactWriteItems` is no action). A restore writes a table, and so needs what writes items there. Tags at the
-//! making of a table need `TagResource` as well. A PartiQL statement needs the action of its kind, alone or among others.
+//! making of a table need `TagResource` as well, and a policy `PutResourcePolicy`. A PartiQL statement needs the action of its kind,
+//! alone or among others.
 
 mod reference;
 
 use larder_engine::ops::{
-    BatchWrite, Request, ReturnCapacity, ReturnValues, Select, Statement, TransactAction, TransactWrite,
-    WriteOptions,
+    BatchWrite, Governed, Request, ReturnCapacity, ReturnValues, Select, Statement, TransactAction,
+    TransactWrite, WriteOptions,
 };
 use larder_expr::{Condition, KeyCondition, Projection, Update};
 use larder_model::{IndexName, Item, TableName};
@@ -61,10 +62,11 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
             let touched = Touched { tags: &create.tags, ..Touched::default() };
             let need = |action| Need::touching(action, Resource::Table(&create.table), touched.clone());
             let tag = (!create.tags.is_empty()).then(|| need("dynamodb:TagResource"));
-            std::iter::once(need("dynamodb:CreateTable")).chain(tag).collect()
+            let policy = create.policy.as_ref().map(|_| need("dynamodb:PutResourcePolicy"));
+            std::iter::once(need("dynamodb:CreateTable")).chain(tag).chain(policy).collect()
         }
         Request::DescribeTable(describe) => table("dynamodb:DescribeTable", &describe.table),
-        Request::ListTables(_) => any("dynamodb:ListTables"),
+        Request::ListTables(_) => vec![Need::new("dynamodb:ListTables", Resource::EveryTable)],
         Request::UpdateTable(update) => table("dynamodb:UpdateTable", &update.table),
         Request::DeleteTable(delete) => table("dynamodb:DeleteTable", &delete.table),
         Request::UpdateTimeToLive(update) => table("dynamodb:UpdateTimeToLive", &update.table),
@@ -78,6 +80,9 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
             vec![Need::touching("dynamodb:UntagResource", Resource::Table(&untag.table), touched)]
         }
         Request::ListTagsOfResource(list) => table("dynamodb:ListTagsOfResource", &list.table),
+        Request::PutResourcePolicy(put) => governed("dynamodb:PutResourcePolicy", &put.resource),
+        Request::GetResourcePolicy(get) => governed("dynamodb:GetResourcePolicy", &get.resource),
+        Request::DeleteResourcePolicy(delete) => governed("dynamodb:DeleteResourcePolicy", &delete.resource),
         Request::UpdateContinuousBackups(update) => table("dynamodb:UpdateContinuousBackups", &update.table),
         Request::DescribeContinuousBackups(describe) => {
             table("dynamodb:DescribeContinuousBackups", &describe.table)
@@ -196,6 +201,14 @@ impl<'a> Need<'a> {
     fn touching(action: &'static str, resource: Resource<'a>, touched: Touched<'a>) -> Self {
         Self { action, resource, touched }
     }
+}
+
+fn governed<'a>(action: &'static str, resource: &'a Governed) -> Vec<Need<'a>> {
+    let resource = match resource {
+        Governed::Table(name) => Resource::Table(name),
+        Governed::Stream(stream) => Resource::Stream(stream),
+    };
+    vec![Need::new(action, resource)]
 }
 
 /// What fills the new table is needed there.

@@ -72,7 +72,7 @@ impl Facts for Known<'_> {
             return Some(known);
         }
         match key {
-            "aws:requestedregion" => one(self.place.region),
+            "aws:requestedregion" => one(&self.caller.region),
             "aws:resourceaccount" => one(self.need.resource.account(self.place)),
             "aws:currenttime" => Some(vec![to_extended(circumstances.now)]),
             "aws:epochtime" => Some(vec![circumstances.now.seconds().to_string()]),

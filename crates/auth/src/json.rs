@@ -49,6 +49,14 @@ impl Json {
         }
     }
 
+    /// The members of an object; what is none has none.
+    pub(crate) fn members(&self) -> &[(String, Json)] {
+        match self {
+            Self::Object(members) => members,
+            _ => &[],
+        }
+    }
+
     /// The elements of a list, or the one value that stands for a list of one.
     pub(crate) fn one_or_many(&self) -> &[Json] {
         match self {

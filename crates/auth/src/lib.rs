@@ -52,6 +52,7 @@ mod access;
 pub mod actions;
 mod error;
 mod facts;
+mod governed;
 mod json;
 pub mod policy;
 mod resource;
@@ -67,6 +68,7 @@ use larder_model::UnixTime;
 pub use access::{Access, AccessError, AccessKey, KEYS_MAX, Principal, Secret};
 pub use error::Error;
 pub use facts::{Circumstances, Tables};
+pub use governed::{PolicyRefusal, check_policy, read_policy};
 pub use policy::{Policy, PolicyError};
 pub use resource::{Place, Resource, ResourceKind};
 pub use session::Session;
@@ -75,6 +77,9 @@ pub use sigv4::{Claim, HttpRequest, sign};
 use actions::Need;
 use facts::{Known, NoTables};
 use policy::Question;
+
+/// What the principal is called that can remove any policy of its account's resources, if its own policies allow it.
+const ROOT: &str = "root";
 
 /// Whoever signed a request, and with what.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,15 +100,14 @@ impl Caller<'_> {
     }
 }
 
-/// Who signed this request, if the signature is right and recent, and for this region where there is only one.
+/// Who signed this request, if the signature is right and recent.
 pub fn authenticate<'a>(
     http: &HttpRequest<'_>,
     access: &'a Access,
-    region: Option<&str>,
     now: UnixTime,
 ) -> Result<Caller<'a>, Error> {
     let claim = Claim::of(http)?;
-    claim.check(http, region, now)?;
+    claim.check(http, now)?;
     let (principal, secret) = match claim.token() {
         None => {
             let (principal, key) = access.find(claim.key_id()).ok_or(Error::UnrecognizedClient)?;
@@ -134,7 +138,8 @@ pub fn authorize_action(
     permitted(caller, &need, caller.place(), circumstances, &NoTables)
 }
 
-/// Whether the caller has every permission that the request needs, on resources at `place`.
+/// Whether the caller has every permission that the request needs. Tables whose names do not say where they are, are at
+/// `place`.
 pub fn authorize(
     caller: &Caller<'_>,
     request: &Request,
@@ -155,8 +160,11 @@ fn permitted(
     let resource_policy = match &need.resource {
         Resource::Table(table) | Resource::Index(table, _) => tables.table_policy(table),
         Resource::Stream(stream) => tables.stream_policy(stream),
-        Resource::Any | Resource::Backup(_) => None,
+        Resource::Any | Resource::EveryTable | Resource::Backup(_) => None,
     };
+    let place = need.resource.place(caller.place(), place);
+    // A policy that keeps everybody out could never be removed.
+    let resource_policy = resource_policy.filter(|_| !is_rescue(caller, need, place));
     let question = Question {
         principal: caller.principal,
         action: need.action,
@@ -166,4 +174,10 @@ fn permitted(
         facts: &Known { caller, circumstances, need, place, tables },
     };
     question.allowed().map_err(|denial| Error::AccessDenied(Box::new(denial)))
+}
+
+/// Whether the root of an account removes a policy of its own account, which no such policy can deny it.
+fn is_rescue(caller: &Caller<'_>, need: &Need<'_>, place: Place<'_>) -> bool {
+    let is_own = need.resource.account(place) == caller.principal.account;
+    is_own && need.action == "dynamodb:DeleteResourcePolicy" && caller.principal.name == ROOT
 }

@@ -56,6 +56,23 @@ impl Policy {
         parse::text(text, Kind::Resource)
     }
 
+    /// A policy of a resource about which nothing is known, but that somebody wanted one.
+    pub(crate) fn deny_everything() -> Self {
+        let text = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "*", "Resource": "*"}}"#;
+        Self::resource(text).expect("a policy")
+    }
+
+    /// The actions that its statements name, as they are written.
+    pub(crate) fn named_actions(&self) -> impl Iterator<Item = &str> {
+        let statements = self.document.members().iter().filter(|(name, _)| name == "Statement");
+        let members = statements.flat_map(|(_, value)| value.one_or_many()).flat_map(Json::members);
+        let actions = members.filter(|(name, _)| matches!(name.as_str(), "Action" | "NotAction"));
+        actions.flat_map(|(_, value)| value.one_or_many()).filter_map(|action| match action {
+            Json::String(action) => Some(action.as_str()),
+            _ => None,
+        })
+    }
+
     pub(crate) fn identity_of(document: Json) -> Result<Self, PolicyError> {
         // Within another file it has not been measured yet.
         let text = serde_json::to_string(&document).expect("JSON is written as JSON");

@@ -3,7 +3,7 @@
 use larder_engine::ops::StreamId;
 use larder_model::{IndexName, TableName};
 
-/// Where resources that a request names without an ARN are: the account of its key, the region of its signature.
+/// A region and an account, as ARNs have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     pub region: &'a str,
@@ -13,8 +13,10 @@ pub struct Place<'a> {
 /// What an action is done to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource<'a> {
-    /// Actions such as `ListTables` are about no one resource; only `*` in a policy covers that.
+    /// Actions such as `ListStreams` are about no one resource; only `*` in a policy covers that.
     Any,
+    /// What `ListTables` is about.
+    EveryTable,
     Table(&'a TableName),
     Index(&'a TableName, &'a IndexName),
     Stream(&'a StreamId),
@@ -57,11 +59,15 @@ impl ResourceKind {
 }
 
 impl Resource<'_> {
+    /// Its ARN, where tables whose names do not say where they are, are at `place`.
     pub fn arn(&self, place: Place<'_>) -> String {
-        let Place { region, account } = place;
-        let table = |name: &TableName| format!("arn:aws:dynamodb:{region}:{account}:table/{name}");
+        let table = |name: &TableName| {
+            let Place { region, account } = place_of(name, place);
+            format!("arn:aws:dynamodb:{region}:{account}:table/{name}")
+        };
         match self {
             Self::Any => "*".to_owned(),
+            Self::EveryTable => format!("arn:aws:dynamodb:{}:{}:table/*", place.region, place.account),
             Self::Table(name) => table(name),
             Self::Index(name, index) => format!("{}/index/{index}", table(name)),
             Self::Stream(stream) => format!("{}/stream/{}", table(&stream.table), stream.label.to_label()),
@@ -73,13 +79,15 @@ impl Resource<'_> {
     pub(crate) fn account<'a>(&'a self, place: Place<'a>) -> &'a str {
         match self {
             Self::Backup(arn) => arn.split(':').nth(4).unwrap_or_default(),
-            Self::Any | Self::Table(_) | Self::Index(..) | Self::Stream(_) => place.account,
+            Self::Any | Self::EveryTable => place.account,
+            Self::Table(name) | Self::Index(name, _) => place_of(name, place).account,
+            Self::Stream(stream) => place_of(&stream.table, place).account,
         }
     }
 
     pub fn kind(&self) -> Option<ResourceKind> {
         match self {
-            Self::Any => None,
+            Self::Any | Self::EveryTable => None,
             Self::Table(_) => Some(ResourceKind::Table),
             Self::Index(..) => Some(ResourceKind::Index),
             Self::Stream(_) => Some(ResourceKind::Stream),
@@ -91,9 +99,22 @@ impl Resource<'_> {
     pub(crate) fn table(&self) -> Option<&TableName> {
         match self {
             Self::Table(name) | Self::Index(name, _) => Some(name),
-            Self::Any | Self::Stream(_) | Self::Backup(_) => None,
+            Self::Any | Self::EveryTable | Self::Stream(_) | Self::Backup(_) => None,
         }
     }
+
+    /// Where it is: what is about no one resource is the caller's own, and the names of others do not say where unless
+    /// that is elsewhere than `unsaid`.
+    pub fn place<'a>(&self, own: Place<'a>, unsaid: Place<'a>) -> Place<'a> {
+        match self {
+            Self::Any | Self::EveryTable => own,
+            Self::Table(_) | Self::Index(..) | Self::Stream(_) | Self::Backup(_) => unsaid,
+        }
+    }
+}
+
+fn place_of<'a>(name: &'a TableName, place: Place<'a>) -> Place<'a> {
+    if name.says_place() { Place { region: name.region(), account: name.account() } } else { place }
 }
 
 #[cfg(test)]

@@ -79,18 +79,12 @@ impl<'a> HttpRequest<'a> {
 }
 
 impl Claim {
-    /// Whether the signature is recent, whole and for this service, and for this region where there is only one.
-    pub fn check(&self, http: &HttpRequest<'_>, region: Option<&str>, now: UnixTime) -> Result<(), Error> {
-        self.check_for(http, SERVICE, region, now)
+    /// Whether the signature is recent, whole and for this service.
+    pub fn check(&self, http: &HttpRequest<'_>, now: UnixTime) -> Result<(), Error> {
+        self.check_for(http, SERVICE, now)
     }
 
-    fn check_for(
-        &self,
-        http: &HttpRequest<'_>,
-        service: &str,
-        region: Option<&str>,
-        now: UnixTime,
-    ) -> Result<(), Error> {
+    fn check_for(&self, http: &HttpRequest<'_>, service: &str, now: UnixTime) -> Result<(), Error> {
         self.check_current(now)?;
         self.check_signed_headers(http)?;
         if self.algorithm != ALGORITHM {
@@ -98,7 +92,7 @@ impl Claim {
                 format!("Unsupported AWS 'algorithm': '{}' (only {ALGORITHM} for now). ", self.algorithm);
             return Err(Error::IncompleteSignature(fault));
         }
-        self.check_scope(service, region)
+        self.check_scope(service)
     }
 
     fn check_current(&self, now: UnixTime) -> Result<(), Error> {
@@ -147,7 +141,7 @@ impl Claim {
         Ok(())
     }
 
-    fn check_scope(&self, service: &str, region: Option<&str>) -> Result<(), Error> {
+    fn check_scope(&self, service: &str) -> Result<(), Error> {
         let scope = &self.scope;
         let mut faults = String::new();
         // A region becomes part of ARNs.
@@ -155,7 +149,7 @@ impl Claim {
             (1..=64).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         };
-        if !is_region(&scope.region) || region.is_some_and(|region| region != scope.region) {
+        if !is_region(&scope.region) {
             faults += &format!("Credential should be scoped to a valid region, not '{}'. ", scope.region);
         }
         if scope.service != service {

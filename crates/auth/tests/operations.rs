@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use insta::assert_snapshot;
 use larder_auth::actions::{ACTIONS, kinds_of, needs};
-use larder_auth::{Caller, Circumstances, Error, Place, Policy, Principal, ResourceKind, Tables, authorize};
+use larder_auth::{
+    Caller, Circumstances, Error, Place, Policy, Principal, Resource, ResourceKind, Tables, authorize,
+};
 use larder_engine::metrics::Operation;
 use larder_engine::ops::{Request, Response, ShardIterator, ShardPosition, StreamId};
 use larder_model::{
@@ -44,8 +46,13 @@ const NEEDED: &[(&str, &str, &str)] = &[
         r#"{"TableName":"orders","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"BillingMode":"PAY_PER_REQUEST","Tags":[{"Key":"a","Value":"b"}]}"#,
         "CreateTable table/orders, TagResource table/orders",
     ),
+    (
+        "CreateTable",
+        r#"{"TableName":"orders","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"BillingMode":"PAY_PER_REQUEST","ResourcePolicy":"{}"}"#,
+        "CreateTable table/orders, PutResourcePolicy table/orders",
+    ),
     ("DescribeTable", r#"{"TableName":"orders"}"#, "DescribeTable table/orders"),
-    ("ListTables", "{}", "ListTables *"),
+    ("ListTables", "{}", "ListTables table/*"),
     ("UpdateTable", r#"{"TableName":"orders","BillingMode":"PAY_PER_REQUEST"}"#, "UpdateTable table/orders"),
     ("DeleteTable", r#"{"TableName":"orders"}"#, "DeleteTable table/orders"),
     (
@@ -68,6 +75,21 @@ const NEEDED: &[(&str, &str, &str)] = &[
         "ListTagsOfResource",
         r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#,
         "ListTagsOfResource table/orders",
+    ),
+    (
+        "PutResourcePolicy",
+        r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders","Policy":"{}"}"#,
+        "PutResourcePolicy table/orders",
+    ),
+    (
+        "GetResourcePolicy",
+        r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#,
+        "GetResourcePolicy table/orders",
+    ),
+    (
+        "DeleteResourcePolicy",
+        r#"{"ResourceArn":"STREAM"}"#,
+        "DeleteResourcePolicy table/orders/stream/2026-01-01T00:00:00.000",
     ),
     (
         "UpdateContinuousBackups",
@@ -240,8 +262,10 @@ fn every_need_is_an_action_that_can_be_done_to_such_a_resource() {
                 Some(kind) => assert!(kinds.contains(&kind), "{} on {kind:?}", need.action),
                 None => assert!(kinds.is_empty(), "{} is about something", need.action),
             }
+            // All tables look like one that is called `*`.
             let arn = need.resource.arn(PLACE);
-            assert_eq!(ResourceKind::of_arn(&arn), need.resource.kind(), "{arn}");
+            let of_arn = ResourceKind::of_arn(&arn).filter(|_| need.resource != Resource::EveryTable);
+            assert_eq!(of_arn, need.resource.kind(), "{arn}");
         }
     }
 }
@@ -585,4 +609,20 @@ fn the_policy_of_a_table_is_asked_for_the_table_and_its_indexes() {
     assert_eq!(asked(&all, elsewhere, &tables, "GetItem", &get("orders")), Ok(()));
     let error = asked(&all, elsewhere, &tables, "GetItem", &get("books")).unwrap_err();
     assert_snapshot!(error, @"User: arn:aws:iam::123456789012:user/alice is not authorized to perform: dynamodb:GetItem on resource: arn:aws:dynamodb:eu-west-1:111122223333:table/books because no resource-based policy allows the dynamodb:GetItem action");
+}
+
+#[test]
+fn the_root_of_an_account_can_always_remove_the_policies_of_its_resources() {
+    let policy = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "*", "Resource": "*"}}"#;
+    let tables = Orders { policy: Some(Arc::new(Policy::resource(policy).unwrap())) };
+    let body = r#"{"ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#;
+    let all = principal(r#"{"Effect": "Allow", "Action": "*", "Resource": "*"}"#);
+    let root = Principal { name: "root".to_owned(), ..all.clone() };
+    assert_eq!(asked(&root, PLACE, &tables, "DeleteResourcePolicy", body), Ok(()));
+    assert!(asked(&root, PLACE, &tables, "GetResourcePolicy", body).is_err());
+    assert!(asked(&all, PLACE, &tables, "DeleteResourcePolicy", body).is_err());
+    let powerless = Principal { policies: Vec::new(), ..root.clone() };
+    assert!(asked(&powerless, PLACE, &tables, "DeleteResourcePolicy", body).is_err());
+    let elsewhere = Place { region: "eu-west-1", account: "111122223333" };
+    assert!(asked(&root, elsewhere, &tables, "DeleteResourcePolicy", body).is_err());
 }

@@ -254,27 +254,29 @@ fn until(mut so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn one_region_and_account_unless_all_are_shared() {
+fn each_region_of_each_account_has_its_own_tables_unless_all_are_shared() {
     let place = Place::new();
     let here = place.key(&["access", "add", "here", "--policy", "all"]);
     let elsewhere = place.key(&["access", "add", "here", "--policy", "all", "--account", "222222222222"]);
     let told = place.refused(None, &["access", "rotate", "here"]);
     assert!(told.contains("--account"), "{told}");
-    let ask = |server: &Larder, key: &Key, region: &str| {
+    let ask = |server: &Larder, key: &Key, region: &str, more: &[&str]| {
         let url = format!("dynamodb:{}", server.url);
-        let mut command = place.command(Some(key), &["plan", "--store", &url, "schemas/keiba.larder"]);
-        let output = command.env("AWS_REGION", region).output().unwrap();
-        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let arguments = [more, &["--store", &url, "schemas/keiba.larder"]].concat();
+        let output = place.command(Some(key), &arguments).env("AWS_REGION", region).output().unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&told));
+        String::from_utf8_lossy(&told).into_owned()
     };
-    let one = place.serve(&[]);
-    assert!(ask(&one, &here, "us-east-1").0);
-    let (is_let, told) = ask(&one, &here, "eu-west-1");
-    assert!(!is_let && told.contains("scoped to a valid region, not 'eu-west-1'"), "{told}");
-    let (is_let, told) = ask(&one, &elsewhere, "us-east-1");
-    assert!(!is_let && told.contains("no resource-based policy allows"), "{told}");
-    let shared = place.serve(&["--shared"]);
-    for (key, region) in [(&here, "us-east-1"), (&here, "eu-west-1"), (&elsewhere, "us-east-1")] {
-        assert!(ask(&shared, key, region).0, "{region}");
+    let all = [(&here, "us-east-1"), (&here, "eu-west-1"), (&elsewhere, "us-east-1")];
+    for (more, made_at_once) in [(&[][..], false), (&["--shared"], true)] {
+        let server = place.serve(more);
+        for (at, (key, region)) in all.into_iter().enumerate() {
+            let is_made = || !ask(&server, key, region, &["plan"]).contains("1 to create");
+            assert_eq!(is_made(), made_at_once && at > 0, "{region} {more:?}");
+            ask(&server, key, region, &["apply", "--yes"]);
+            assert!(is_made(), "{region} {more:?}");
+        }
     }
 }
 
@@ -330,4 +332,80 @@ fn whoever_moves_the_clock_of_a_server_is_let_in_afterwards() {
     let unsigned =
         agent.post(format!("{}/_larder/clock", server.url)).header("content-type", "application/json");
     assert_eq!(unsigned.send(&b"{}"[..]).unwrap().status().as_u16(), 400);
+}
+
+#[test]
+fn a_program_runs_with_the_policy_that_was_recorded_of_it_and_nothing_more_is_allowed() {
+    let place = Place::new();
+    let admin = place.key(&["access", "add", "admin", "--policy", "all"]);
+    let app = place.key(&["access", "add", "app", "--policy", "all"]);
+    let audit = place.path("audit.jsonl");
+    let server = place.serve(&["--audit", text(&audit)]);
+    let store = format!("dynamodb:{}", server.url);
+    let at = ["--store", store.as_str()];
+    place.ok(Some(&admin), &["apply", "--yes", at[0], at[1], "schemas/lunch.larder"]);
+    let program = || {
+        let ran = place.larder(Some(&app), &["seed", "lunch", "--count", "3", at[0], at[1]]);
+        ran.status.success()
+            && place.larder(Some(&app), &["scan", "lunch.Menu", at[0], at[1]]).status.success()
+    };
+    let more = || place.larder(Some(&app), &["apply", "--yes", at[0], at[1], "schemas/keiba.larder"]);
+    assert!(program());
+    let log = ["--audit", text(&audit)];
+    let first = place.ok(None, &["access", "record", "app", log[0], log[1]]);
+    place.ok(None, &["access", "record", &app.id, log[0], log[1], "--out", "app.json"]);
+    assert_eq!(fs::read_to_string(place.path("app.json")).unwrap(), first);
+    assert!(first.contains("dynamodb:Scan") && !first.contains("CreateTable"), "{first}");
+    let policy: Value = serde_json::from_str(&first).unwrap();
+    for statement in policy["Statement"].as_array().unwrap() {
+        assert!(!statement.to_string().contains("dynamodb:*"), "{statement}");
+    }
+
+    // With that, and with nothing first: it does all that it did, and no more.
+    place.ok(None, &["access", "allow", "app"]);
+    until(|| !program());
+    let told = place.ok(None, &["access", "allow", "app", "--policy", "app.json"]);
+    assert!(told.contains("app may do what `app` allows"), "{told}");
+    until(program);
+    let denied = more();
+    let told = String::from_utf8_lossy(&denied.stderr).into_owned();
+    assert!(!denied.status.success() && told.contains("not authorized to perform"), "{told}");
+    // What it was refused meanwhile adds nothing.
+    assert_eq!(place.ok(None, &["access", "record", "app", log[0], log[1]]), first);
+    let later = ["--from", "2999-01-01T00:00:00Z"];
+    let told = place.refused(None, &["access", "record", "app", log[0], log[1], later[0], later[1]]);
+    assert!(told.contains("nothing in it was done by arn:aws:iam::000000000000:user/app"), "{told}");
+}
+
+#[test]
+fn a_session_is_good_for_its_time_and_as_long_as_its_key() {
+    let place = Place::new();
+    let key = place.key(&["access", "add", "admin", "--policy", "all"]);
+    let server = place.serve(&[]);
+    let store = format!("dynamodb:{}", server.url);
+    let session = |lasting: &str| -> Value {
+        let printed = place.ok(None, &["access", "session", "admin", "--for", lasting, "--json"]);
+        serde_json::from_str(&printed).unwrap()
+    };
+    let ask = |session: &Value| {
+        let part = |name: &str| session[name].as_str().unwrap().to_owned();
+        let key = Key { id: part("AccessKeyId"), secret: part("SecretAccessKey") };
+        let mut command = place.command(Some(&key), &["plan", "--store", &store, "schemas/keiba.larder"]);
+        let output = command.env("AWS_SESSION_TOKEN", part("SessionToken")).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let long = session("1h");
+    assert_eq!(ask(&long), (true, String::new()));
+    let short = session("1s");
+    until(|| ask(&short).1.contains("security token included in the request is expired"));
+    let printed = place.ok(None, &["access", "session", "admin"]);
+    for part in ["export AWS_ACCESS_KEY_ID=LSIA", "AWS_SESSION_TOKEN=", "# of admin, until "] {
+        assert!(printed.contains(part) && !printed.contains(&key.secret), "{printed}");
+    }
+    let told = place.refused(None, &["access", "session", "admin", "--for", "37h"]);
+    assert!(told.contains("36 hours"), "{told}");
+    // Its key is gone, and so is it.
+    place.ok(None, &["access", "rotate", "admin"]);
+    place.ok(None, &["access", "remove", &key.id]);
+    until(|| ask(&long).1.contains("security token included in the request is invalid"));
 }

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use larder_model::{ApiError, Arn, TableName, UnixTime};
+use larder_model::{ApiError, Arn, Space, TableName, UnixTime};
 use larder_storage::Batch;
 
 use crate::catalog::{Backup, Catalog, Restored, Table};
@@ -21,6 +21,7 @@ use crate::ops::{
     BackupDescription, BackupKind, BackupStatus, CreateBackup, DeleteBackup, DescribeBackup, ListBackups,
     ListBackupsOutput, RestoreTableFromBackup, TableDescription, TimeToLive,
 };
+use crate::policies::Policies;
 use crate::tables::Counts;
 use crate::{Engine, Error, item_bytes, record, restore, twice};
 
@@ -33,6 +34,8 @@ impl Backup {
     fn new(table: &Arc<Table>, name: String, id: TableId, created: UnixTime, copy: Option<Copy>) -> Self {
         let copied =
             Restored { copy, table_arn: Arn::table(table.name()).to_string(), backup_arn: None, at: created };
+        // A restored table has no policy, so none is kept.
+        let table = Arc::new(Table { policies: Policies::default(), ..(**table).clone() });
         let items = Table {
             id,
             trees: Vec::new(),
@@ -41,7 +44,7 @@ impl Backup {
             copies: Vec::new(),
             restored: copy.map(|_| copied),
             metrics: Arc::default(),
-            ..(**table).clone()
+            ..(*table).clone()
         };
         Self {
             // Unlike a table's, these two together are never given out again.
@@ -49,7 +52,7 @@ impl Backup {
             name,
             created,
             expires: None,
-            table: table.clone(),
+            table,
             items: Arc::new(items),
         }
     }
@@ -124,10 +127,20 @@ impl Engine {
     }
 
     pub fn list_backups(&self, request: &ListBackups) -> Result<ListBackupsOutput, Error> {
+        self.list_backups_in(&Space::default(), request)
+    }
+
+    pub(crate) fn list_backups_in(
+        &self,
+        space: &Space,
+        request: &ListBackups,
+    ) -> Result<ListBackupsOutput, Error> {
         let limit = request.limit.unwrap_or(LIST_BACKUPS_MAX).min(LIST_BACKUPS_MAX);
         let start = request.start.as_deref().map(id_of);
         let catalog = self.catalog()?;
-        let of_table = |name: &TableName| request.table.as_ref().is_none_or(|asked| asked == name);
+        // A list is of one space, whatever table it is to be of: nobody was asked about others.
+        let of_table =
+            |name: &TableName| name.is_in(space) && request.table.as_ref().is_none_or(|asked| asked == name);
         let mut found = catalog.backups_after(start).filter(|backup| {
             request.kinds.contains(&backup.kind())
                 && of_table(backup.table.name())

@@ -24,6 +24,7 @@ use crate::backup::put_backup;
 use crate::copy::Copy;
 use crate::layout::{self, TableId, TreeId};
 use crate::metrics::TableMetrics;
+use crate::policies::Policies;
 use crate::tables::put_record;
 use crate::twice::{self, Gap};
 use crate::work::Sweep;
@@ -45,6 +46,8 @@ pub(crate) struct Table {
     pub copies: Vec<TableId>,
     /// Where it comes from, if it was copied.
     pub restored: Option<Restored>,
+    /// What it and its streams have of policies.
+    pub policies: Policies,
     pub history: History,
     /// Shared by all that the table ever was since the store was opened.
     pub metrics: Arc<TableMetrics>,
@@ -113,6 +116,13 @@ pub(crate) struct History {
     /// Streams that were switched off and can still be read, oldest first.
     pub closed_streams: Vec<ClosedStream>,
     pub class_changed: Option<UnixTime>,
+}
+
+impl History {
+    /// Whether a stream of this label is remembered.
+    pub(crate) fn has_stream(&self, label: UnixTime) -> bool {
+        self.stream_label == Some(label) || self.closed_streams.iter().any(|stream| stream.label == label)
+    }
 }
 
 /// A stream that was switched off.
@@ -244,7 +254,7 @@ impl Catalog {
     pub(crate) fn find(&self, name: &TableName) -> Result<Option<&Arc<Table>>, Error> {
         let found = self.tables.get(name);
         if found.is_none() {
-            self.check_gaps(&layout::record(name.as_str()), || format!("table {name}"))?;
+            self.check_gaps(&layout::record(name), || format!("table {name}"))?;
         }
         Ok(found)
     }
@@ -340,17 +350,21 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// Tables after the one with this name, in order.
-    pub(crate) fn tables_after(&self, name: Option<&str>) -> impl Iterator<Item = &Arc<Table>> {
-        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+    /// Tables from what they are kept under, in order: those of one space are together.
+    pub(crate) fn tables_from<'a>(&'a self, from: Bound<&'a str>) -> impl Iterator<Item = &'a Arc<Table>> {
         self.tables.range::<str, _>((from, Bound::Unbounded)).map(|(_, table)| table)
+    }
+
+    /// Tables after the one that is kept under this, in order.
+    pub(crate) fn tables_after<'a>(&'a self, name: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Table>> {
+        self.tables_from(name.map_or(Bound::Unbounded, Bound::Excluded))
     }
 
     pub(crate) fn insert(&mut self, table: Arc<Table>) {
         if let Some(before) = self.by_id(table.id) {
             let trees = before.trees.iter().map(|tree| tree.id).chain([TreeId::EXPIRY]);
             let gone = trees.filter(|tree| before.owns(*tree) && !table.owns(*tree));
-            let record = layout::record(table.name().as_str());
+            let record = layout::record(table.name());
             let gone =
                 gone.map(|tree| Dropped { prefix: layout::tree(table.id, tree), record: record.clone() });
             let gone: Vec<Dropped> = gone.collect();
@@ -367,7 +381,7 @@ impl Catalog {
 
     pub(crate) fn remove(&mut self, name: &TableName) {
         let Some(id) = self.tables.get(name).map(|table| table.id) else { return };
-        self.dropped.push(Dropped { prefix: layout::table_data(id), record: layout::record(name.as_str()) });
+        self.dropped.push(Dropped { prefix: layout::table_data(id), record: layout::record(name) });
         self.tables.remove_mut(name);
         self.by_id.remove_mut(&id);
         for ids in [&mut self.copied, &mut self.building, &mut self.expiring] {

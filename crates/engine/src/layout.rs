@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 01                              format: what wrote this store
-//! 02 name                         a table's record
+//! 02 name                         a table's record; `~region/account/name` unless it is in the default space
 //! 03 table:u32 tree:u16           counters of a tree: entries, bytes
 //! 04 token                        a transaction that must not happen twice
 //! 05 expires:u64 token            the same, in the order they are forgotten
@@ -26,7 +26,7 @@
 //! `partition` is a hash of the partition key: it spreads partitions over the range that parallel scans divide. Table and tree numbers are never given out twice,
 //! so what a dropped table or index leaves behind can be cleared at leisure.
 
-use larder_model::{Item, KeySchema};
+use larder_model::{Item, KeySchema, TableName};
 
 use crate::key_bytes;
 
@@ -90,11 +90,11 @@ pub(crate) fn is_second(key: &[u8]) -> Option<&[u8]> {
     key.strip_prefix(&[COPY_OF])
 }
 
-pub(crate) fn record(name: &str) -> Vec<u8> {
-    [&[RECORD], name.as_bytes()].concat()
+pub(crate) fn record(name: &TableName) -> Vec<u8> {
+    [&[RECORD], name.key().as_bytes()].concat()
 }
 
-/// The table whose record is at a key.
+/// What the table whose record is at a key is kept under.
 pub(crate) fn recorded(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.strip_prefix(&[RECORD])?).ok()
 }

@@ -28,11 +28,13 @@ mod lookback;
 pub mod metrics;
 pub mod ops;
 mod pitr;
+mod policies;
 mod read;
 mod record;
 mod records;
 mod restore;
 mod salvage;
+mod spaces;
 mod statement;
 mod streams;
 mod table_rules;
@@ -52,7 +54,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
-use larder_model::{ApiError, TableName, UnixTime};
+use larder_model::{ApiError, Space, TableName, UnixTime};
 use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -61,6 +63,7 @@ pub use changes::Entry as PastChange;
 pub use guard::{Guard, Proposal, WriteKind};
 pub use lookback::Lookback;
 pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
+pub use spaces::Naming;
 pub use statement::fingerprint;
 pub use tables::KEYLESS;
 pub use ttl::Reaped;
@@ -243,23 +246,33 @@ impl Engine {
         })))
     }
 
-    /// Any operation.
+    /// Any operation, in the default space.
     pub async fn execute(&self, request: Request, now: UnixTime) -> Result<Response, ApiError> {
+        self.execute_in(&Space::default(), request, now).await
+    }
+
+    /// Any operation. What it lists is of this space; tables it names are in the spaces that their names say.
+    pub async fn execute_in(
+        &self,
+        space: &Space,
+        request: Request,
+        now: UnixTime,
+    ) -> Result<Response, ApiError> {
         let operation = request.operation();
         // Those on items are counted where their tables are known.
         let watch = (!operation.is_of_items()).then(|| self.watch(operation));
-        let answer = self.perform(request, now).await;
+        let answer = self.perform(space, request, now).await;
         if let Some(watch) = watch {
             watch.end_other(&answer);
         }
         answer
     }
 
-    async fn perform(&self, request: Request, now: UnixTime) -> Result<Response, ApiError> {
+    async fn perform(&self, space: &Space, request: Request, now: UnixTime) -> Result<Response, ApiError> {
         Ok(match request {
             Request::CreateTable(request) => Response::CreateTable(self.create_table(*request, now).await?),
             Request::DescribeTable(request) => Response::DescribeTable(self.describe_table(&request)?),
-            Request::ListTables(request) => Response::ListTables(self.list_tables(&request)?),
+            Request::ListTables(request) => Response::ListTables(self.list_tables_in(space, &request)?),
             Request::UpdateTable(request) => Response::UpdateTable(self.update_table(*request, now).await?),
             Request::DeleteTable(request) => Response::DeleteTable(self.delete_table(request, now).await?),
             Request::UpdateTimeToLive(request) => {
@@ -279,6 +292,15 @@ impl Engine {
             Request::ListTagsOfResource(request) => {
                 Response::ListTagsOfResource(self.list_tags_of_resource(&request)?)
             }
+            Request::PutResourcePolicy(request) => {
+                Response::PutResourcePolicy(self.put_resource_policy(request, now).await?)
+            }
+            Request::GetResourcePolicy(request) => {
+                Response::GetResourcePolicy(self.get_resource_policy(&request, now)?)
+            }
+            Request::DeleteResourcePolicy(request) => {
+                Response::DeleteResourcePolicy(self.delete_resource_policy(request, now).await?)
+            }
             Request::UpdateContinuousBackups(request) => {
                 Response::UpdateContinuousBackups(self.update_continuous_backups(request, now).await?)
             }
@@ -290,7 +312,7 @@ impl Engine {
             }
             Request::CreateBackup(request) => Response::CreateBackup(self.create_backup(request, now).await?),
             Request::DescribeBackup(request) => Response::DescribeBackup(self.describe_backup(&request)?),
-            Request::ListBackups(request) => Response::ListBackups(self.list_backups(&request)?),
+            Request::ListBackups(request) => Response::ListBackups(self.list_backups_in(space, &request)?),
             Request::DeleteBackup(request) => Response::DeleteBackup(self.delete_backup(request).await?),
             Request::RestoreTableFromBackup(request) => {
                 Response::RestoreTableFromBackup(self.restore_table_from_backup(*request, now).await?)
@@ -322,7 +344,9 @@ impl Engine {
             Request::ExecuteTransaction(request) => {
                 Response::ExecuteTransaction(self.execute_transaction(request, now).await?)
             }
-            Request::ListStreams(request) => Response::ListStreams(self.list_streams(&request, now)?),
+            Request::ListStreams(request) => {
+                Response::ListStreams(self.list_streams_in(space, &request, now)?)
+            }
             Request::DescribeStream(request) => {
                 Response::DescribeStream(self.describe_stream(&request, now)?)
             }

@@ -52,6 +52,7 @@ operations! {
     ExecuteStatement BatchExecuteStatement ExecuteTransaction
     CreateTable DescribeTable ListTables UpdateTable DeleteTable
     UpdateTimeToLive DescribeTimeToLive TagResource UntagResource ListTagsOfResource
+    PutResourcePolicy GetResourcePolicy DeleteResourcePolicy
     UpdateContinuousBackups DescribeContinuousBackups RestoreTableToPointInTime
     CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup
     DescribeLimits DescribeEndpoints ListStreams DescribeStream GetShardIterator GetRecords
@@ -108,6 +109,9 @@ impl Request {
             Self::TagResource(_) => Operation::TagResource,
             Self::UntagResource(_) => Operation::UntagResource,
             Self::ListTagsOfResource(_) => Operation::ListTagsOfResource,
+            Self::PutResourcePolicy(_) => Operation::PutResourcePolicy,
+            Self::GetResourcePolicy(_) => Operation::GetResourcePolicy,
+            Self::DeleteResourcePolicy(_) => Operation::DeleteResourcePolicy,
             Self::UpdateContinuousBackups(_) => Operation::UpdateContinuousBackups,
             Self::DescribeContinuousBackups(_) => Operation::DescribeContinuousBackups,
             Self::RestoreTableToPointInTime(_) => Operation::RestoreTableToPointInTime,
@@ -386,7 +390,7 @@ impl Engine {
             let of_tables = tables.iter().flat_map(|table| {
                 let of = table.metrics.operations.iter().zip(Operation::ALL);
                 of.filter_map(|(counters, operation)| {
-                    Some((table.name().as_str(), *operation, &**counters.get()?))
+                    Some((table.name().qualified(), *operation, &**counters.get()?))
                 })
             });
             let others = self.metrics.operations.iter().zip(Operation::ALL);
@@ -422,7 +426,7 @@ impl Engine {
                         let halves = &halves[kind as usize];
                         if read(halves) > 0 {
                             let labels = [
-                                ("table", table.name().as_str()),
+                                ("table", table.name().qualified()),
                                 ("operation", operation.name()),
                                 ("index", index.as_str()),
                             ];
@@ -491,7 +495,7 @@ impl Engine {
             .counter("larder_time_to_live_deleted_items_total", "Items removed because they had expired.");
         for table in tables.iter().filter(|table| table.expiry.is_some() || read(&table.metrics.expired) > 0)
         {
-            expired.sample(&[("table", table.name().as_str())], read(&table.metrics.expired));
+            expired.sample(&[("table", table.name().qualified())], read(&table.metrics.expired));
         }
         let [_, bytes] = timeline::history(&self.store.snapshot())?;
         text.gauge(

@@ -15,6 +15,7 @@ use larder_model::{
 
 pub use crate::changes::Event;
 use crate::item_bytes::StoredItem;
+pub use crate::policies::ResourcePolicy;
 
 pub use larder_partiql::Statement;
 
@@ -31,6 +32,9 @@ pub enum Request {
     TagResource(TagResource),
     UntagResource(UntagResource),
     ListTagsOfResource(ListTagsOfResource),
+    PutResourcePolicy(PutResourcePolicy),
+    GetResourcePolicy(GetResourcePolicy),
+    DeleteResourcePolicy(DeleteResourcePolicy),
     UpdateContinuousBackups(UpdateContinuousBackups),
     DescribeContinuousBackups(DescribeContinuousBackups),
     RestoreTableToPointInTime(Box<RestoreTableToPointInTime>),
@@ -127,6 +131,11 @@ pub enum Response {
     TagResource,
     UntagResource,
     ListTagsOfResource(Tags),
+    /// The revision that is in force.
+    PutResourcePolicy(String),
+    GetResourcePolicy(Arc<ResourcePolicy>),
+    /// The revision that was removed, if there was one.
+    DeleteResourcePolicy(Option<String>),
     UpdateContinuousBackups(ContinuousBackups),
     DescribeContinuousBackups(ContinuousBackups),
     RestoreTableToPointInTime(TableDescription),
@@ -223,6 +232,8 @@ pub struct CreateTable {
     pub class: Option<TableClass>,
     pub deletion_protection: Option<bool>,
     pub tags: Vec<(String, String)>,
+    /// The text of a policy for it to have.
+    pub policy: Option<String>,
 }
 
 /// One line of a key schema, as written.
@@ -412,6 +423,41 @@ pub struct UntagResource {
 #[derive(Clone, Debug)]
 pub struct ListTagsOfResource {
     pub table: TableName,
+}
+
+// Policies
+
+/// What can have a policy of its own. Indexes are in the policy of their table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Governed {
+    Table(TableName),
+    Stream(StreamId),
+}
+
+#[derive(Clone, Debug)]
+pub struct PutResourcePolicy {
+    pub resource: Governed,
+    pub policy: String,
+    pub expected: Option<ExpectedRevision>,
+}
+
+/// What must be there for a policy to be put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectedRevision {
+    NoPolicy,
+    Is(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct GetResourcePolicy {
+    pub resource: Governed,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteResourcePolicy {
+    pub resource: Governed,
+    /// The revision that must be there.
+    pub expected: Option<String>,
 }
 
 // Recovery
@@ -1025,6 +1071,8 @@ pub struct GetRecords {
 
 #[derive(Clone, Debug)]
 pub struct GetRecordsOutput {
+    /// Whose changes they are.
+    pub table: TableName,
     pub records: Vec<StreamRecord>,
     /// Absent once a closed shard has been read to its end.
     pub next: Option<ShardIterator>,

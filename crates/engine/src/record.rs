@@ -13,6 +13,7 @@ use larder_model::{
 use crate::catalog::{Backup, ClosedStream, Expiry, History, IndexTree, Recovery, Restored, Table};
 use crate::copy::{Copy, Moment};
 use crate::layout::{TableId, TreeId};
+use crate::policies::{Policies, ResourcePolicy};
 
 /// A record that does not say what a record must.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +26,7 @@ pub(crate) fn write(table: &Table) -> Item {
     let definition = &*table.definition;
     let mut record = Item::new();
     record.insert("id", i64::from(table.id.0));
-    record.insert("name", definition.name.as_str());
+    record.insert("name", definition.name.key());
     record.insert(
         "attributes",
         list(&definition.attributes, |(name, kind)| AttributeValue::S(format!("{kind}{name}"))),
@@ -69,8 +70,53 @@ pub(crate) fn write(table: &Table) -> Item {
     if let Some(restored) = &table.restored {
         record.insert("restored", write_restored(restored));
     }
+    write_policies(&mut record, &table.policies);
     write_history(&mut record, &table.history);
     record
+}
+
+fn write_policies(record: &mut Item, policies: &Policies) {
+    let parts = |policy: &ResourcePolicy| [policy.revision().into(), policy.text().into()];
+    if let Some(policy) = &policies.table {
+        record.insert("policy", AttributeValue::L(parts(policy).into()));
+    }
+    if !policies.streams.is_empty() {
+        let policies = list(&policies.streams, |(label, policy)| {
+            AttributeValue::L([label.millis().into()].into_iter().chain(parts(policy)).collect())
+        });
+        record.insert("stream_policies", policies);
+    }
+}
+
+fn read_policies(record: &Item) -> Result<Policies> {
+    let policy = |revision: &AttributeValue, text: &AttributeValue| {
+        let (revision, text) = (revision.as_str()?.to_owned(), text.as_str()?.to_owned());
+        Some(Arc::new(ResourcePolicy::kept(text, revision)))
+    };
+    let of_stream = |value: &AttributeValue| match value {
+        AttributeValue::L(parts) => match parts.as_slice() {
+            [label, revision, text] => {
+                let label = UnixTime::from_millis(label.as_number()?.to_i64()?);
+                Some((label, policy(revision, text)?))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let streams = optional(record, "stream_policies", |value| match value {
+        AttributeValue::L(policies) => policies.iter().map(of_stream).collect(),
+        _ => None,
+    })?;
+    Ok(Policies {
+        table: optional(record, "policy", |value| match value {
+            AttributeValue::L(parts) => match parts.as_slice() {
+                [revision, text] => policy(revision, text),
+                _ => None,
+            },
+            _ => None,
+        })?,
+        streams: streams.unwrap_or_default(),
+    })
 }
 
 fn write_restored(restored: &Restored) -> AttributeValue {
@@ -194,7 +240,7 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         trees.push(tree);
     }
     let definition = TableDefinition {
-        name: TableName::new(text(record, "name")?).map_err(|_| RecordError("name"))?,
+        name: TableName::from_key(text(record, "name")?).ok_or(RecordError("name"))?,
         key: read_key(record, &attributes)?,
         indexes,
         billing: match read_throughput(record, "provisioned")? {
@@ -241,6 +287,7 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         },
         copies: read_copies(record)?,
         restored: read_optional_restored(record)?,
+        policies: read_policies(record)?,
         history: read_history(record)?,
         metrics: Arc::default(),
     })
@@ -502,6 +549,13 @@ mod tests {
                 backup_arn: Some("arn:backup".into()),
                 at: UnixTime::from_millis(9),
             }),
+            policies: Policies {
+                table: Some(Arc::new(ResourcePolicy::kept("{}".into(), "1".into()))),
+                streams: vec![(
+                    UnixTime::from_millis(3),
+                    Arc::new(ResourcePolicy::kept("[]".into(), "2".into())),
+                )],
+            },
             history: History {
                 uuid: [7; 16],
                 created: UnixTime::from_millis(1_700_000_000_123),
@@ -553,9 +607,12 @@ mod tests {
         definition.stream = None;
         definition.encryption = Some(Encryption { kms_key: None });
         table.expiry = None;
-        // A record from before streams were remembered has none.
+        // A record from before streams were remembered has none, nor one from before policies.
         table.history.closed_streams = Vec::new();
-        assert_eq!(write(&table).get("closed_streams"), None);
+        table.policies = Policies::default();
+        for name in ["closed_streams", "policy", "stream_policies"] {
+            assert_eq!(write(&table).get(name), None);
+        }
         check(&table);
     }
 

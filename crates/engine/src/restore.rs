@@ -121,6 +121,7 @@ pub(crate) fn definition(
         class: source.class,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     })
 }
 

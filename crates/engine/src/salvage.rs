@@ -275,7 +275,10 @@ impl<W: Watcher> Work<'_, W> {
             let recovery =
                 source.recovery.as_ref().map(|recovery| Recovery { since: mark, ..recovery.clone() });
             let history = History { stream_label, closed_streams: Vec::new(), ..source.history.clone() };
-            let table = Table { definition: definition.into(), recovery, history, ..(**table).clone() };
+            // Its streams are new ones, and theirs are gone.
+            let policies = source.policies.of_streams_in(&history);
+            let table =
+                Table { definition: definition.into(), recovery, policies, history, ..(**table).clone() };
             put_record(batch, &table);
             catalog.insert(Arc::new(table));
             Ok(((), ()))

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_model::limits::{STREAM_PAGE_BYTES_MAX, STREAM_PAGE_RECORDS_MAX};
-use larder_model::{ApiError, Arn, Item, StreamView, UnixTime};
+use larder_model::{ApiError, Arn, Item, Space, StreamView, UnixTime};
 use larder_storage::{Batch, Snapshot};
 
 use crate::catalog::{ClosedStream, History, Table};
@@ -45,6 +45,15 @@ const CLOSED_STREAMS_MAX: usize = 100;
 
 impl Engine {
     pub fn list_streams(&self, request: &ListStreams, now: UnixTime) -> Result<ListStreamsOutput, Error> {
+        self.list_streams_in(&Space::default(), request, now)
+    }
+
+    pub(crate) fn list_streams_in(
+        &self,
+        space: &Space,
+        request: &ListStreams,
+        now: UnixTime,
+    ) -> Result<ListStreamsOutput, Error> {
         let now = self.settled(now);
         let limit = request.limit.unwrap_or(LIST_STREAMS_MAX).min(LIST_STREAMS_MAX);
         let snapshot = self.store.snapshot();
@@ -52,7 +61,9 @@ impl Engine {
         for prefix in [layout::records(), layout::remnants()] {
             for table in tables(&snapshot, &prefix)? {
                 let table = table?;
-                if request.table.as_ref().is_some_and(|name| name != table.name()) {
+                let name = table.name();
+                // A list is of one space, whatever table it is to be of: nobody was asked about others.
+                if !name.is_in(space) || request.table.as_ref().is_some_and(|wanted| wanted != name) {
                     continue;
                 }
                 let ids = streams(&table, now)
@@ -176,7 +187,7 @@ impl Engine {
             (None, None) => Some(ShardPosition::From(snapshot.next_number()?)),
         };
         let next = position.map(|position| ShardIterator { position, issued, ..iterator.clone() });
-        Ok(GetRecordsOutput { records, next })
+        Ok(GetRecordsOutput { table: stream.table.name().clone(), records, next })
     }
 
     /// Forgets deleted tables whose streams nobody may read any more.
@@ -217,6 +228,7 @@ pub(crate) fn leave(batch: &mut Batch, table: &Table, now: UnixTime) {
     close(&mut table.history, table.definition.stream, now);
     if !table.history.closed_streams.is_empty() {
         Arc::make_mut(&mut table.definition).stream = None;
+        table.policies.table = None;
         batch.put(layout::remnant(table.id), item_bytes::encode(&record::write(&table)));
     } else {
         batch.delete(layout::floor(table.id));
@@ -252,7 +264,7 @@ impl Stream {
             let (line, floor) = (Timeline::read(snapshot)?, Floor::read(snapshot, table.id)?);
             Ok(Self { table, label, view, closed, line, floor })
         };
-        if let Some(stored) = twice::get(snapshot, &layout::record(wanted.table.as_str()))?
+        if let Some(stored) = twice::get(snapshot, &layout::record(&wanted.table))?
             && let Some(found) = of(read_table(&stored)?)
         {
             return read(found);
@@ -262,8 +274,7 @@ impl Stream {
                 return read(found);
             }
         }
-        let message = format!("Requested resource not found: Stream: {} not found", arn(wanted));
-        Err(ApiError::ResourceNotFound(message).into())
+        Err(not_found(wanted))
     }
 
     fn shard_id(&self) -> String {
@@ -428,6 +439,27 @@ fn streams(table: &Table, now: UnixTime) -> impl Iterator<Item = Known> {
     closed.chain(open.map(|(label, view)| Known { label, view, closed: None }))
 }
 
+/// Whether a table has a stream of this label that can be read.
+pub(crate) fn is_readable(table: &Table, label: UnixTime, now: UnixTime) -> bool {
+    streams(table, now).any(|stream| stream.label == label)
+}
+
+/// The deleted table that a stream is of, while it is remembered.
+pub(crate) fn deleted_table(snapshot: &Snapshot, stream: &StreamId) -> Result<Option<Table>, Error> {
+    for table in tables(snapshot, &layout::remnants())? {
+        let table = table?;
+        if *table.name() == stream.table && table.history.has_stream(stream.label) {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn not_found(stream: &StreamId) -> Error {
+    let message = format!("Requested resource not found: Stream: {} not found", arn(stream));
+    ApiError::ResourceNotFound(message).into()
+}
+
 fn is_remembered(stream: &ClosedStream, now: UnixTime) -> bool {
     stream.closed.seconds() >= horizon_seconds(now)
 }
@@ -437,7 +469,7 @@ fn horizon_seconds(now: UnixTime) -> i64 {
     now.seconds() - STREAM_SECONDS
 }
 
-fn arn(stream: &StreamId) -> Arn {
+pub(crate) fn arn(stream: &StreamId) -> Arn {
     Arn::stream(&stream.table, stream.label)
 }
 

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use larder_model::{
-    ApiError, Arn, Billing, StreamView, TableDefinition, TableName, Tags, Throughput, UnixTime,
+    ApiError, Arn, Billing, Space, StreamView, TableDefinition, TableName, Tags, Throughput, UnixTime,
 };
 use larder_storage::{Batch, Ticket};
 
@@ -20,6 +21,7 @@ use crate::ops::{
     ListTablesOutput, ListTagsOfResource, RestoreSummary, TableDescription, TableStatus, TagResource,
     TimeToLive, UntagResource, UpdateTable, UpdateTimeToLive,
 };
+use crate::policies::{Policies, ResourcePolicy};
 use crate::{Engine, Error, item_bytes, record, streams, table_rules, twice};
 
 const LIST_TABLES_MAX: usize = 100;
@@ -41,6 +43,8 @@ impl Engine {
             let mut table = new_table(id, definition, now)?;
             // A moment of its own: no change is before it, and no other stream of that name has it.
             table.history.stream_label = table.history.stream_label.map(|_| self.mark(now));
+            table.policies.table =
+                request.policy.map(|text| Arc::new(ResourcePolicy::new(text, self.mark(now))));
             let table = Arc::new(table);
             put_record(batch, &table);
             let description = self.described(&table, &Counts::default());
@@ -74,12 +78,28 @@ impl Engine {
     }
 
     pub fn list_tables(&self, request: &ListTables) -> Result<ListTablesOutput, Error> {
+        self.list_tables_in(&Space::default(), request)
+    }
+
+    pub(crate) fn list_tables_in(
+        &self,
+        space: &Space,
+        request: &ListTables,
+    ) -> Result<ListTablesOutput, Error> {
         let limit = request.limit.unwrap_or(LIST_TABLES_MAX).min(LIST_TABLES_MAX);
         let catalog = self.catalog()?;
-        let mut after = catalog.tables_after(request.start.as_deref()).map(|table| table.name().clone());
+        let start = request.start.as_deref().map(|name| format!("{}{name}", space.prefix()));
+        let from = start.as_deref().map_or(Bound::Included(space.prefix()), Bound::Excluded);
+        let of_space = catalog.tables_from(from).take_while(|table| table.name().is_in(space));
+        let mut after = of_space.map(|table| table.name().clone());
         let names: Vec<TableName> = after.by_ref().take(limit).collect();
         let last = after.next().and(names.last().cloned());
         Ok(ListTablesOutput { names, last })
+    }
+
+    /// How many tables there are, in all spaces.
+    pub fn count_tables(&self) -> Result<usize, Error> {
+        Ok(self.catalog()?.tables().count())
     }
 
     pub async fn update_table(&self, request: UpdateTable, now: UnixTime) -> Result<TableDescription, Error> {
@@ -143,7 +163,7 @@ impl Engine {
             // Its items go afterwards.
             batch.makes_room();
             self.abandon_copy(catalog, batch, &table);
-            twice::delete(batch, layout::record(table.name().as_str()));
+            twice::delete(batch, layout::record(table.name()));
             for tree in table.trees.iter().map(|tree| tree.id) {
                 batch.delete(layout::counters(table.id, tree));
             }
@@ -324,7 +344,7 @@ fn describe_index(table: &Table, tree: IndexTree, counts: &Counts) -> IndexDescr
 }
 
 /// A table that is still being filled cannot be changed.
-fn check_whole(table: &Table) -> Result<(), Error> {
+pub(crate) fn check_whole(table: &Table) -> Result<(), Error> {
     if !table.is_being_copied() {
         return Ok(());
     }
@@ -349,6 +369,7 @@ pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime)
         recovery: None,
         copies: Vec::new(),
         restored: None,
+        policies: Policies::default(),
         history: History {
             uuid: random_uuid()?,
             created: now,
@@ -421,6 +442,7 @@ fn changed_table(
         recovery: table.recovery.clone(),
         copies: table.copies.clone(),
         restored: table.restored.clone(),
+        policies: table.policies.of_streams_in(&history),
         history,
         definition: Arc::new(definition),
         metrics: table.metrics.clone(),
@@ -428,14 +450,14 @@ fn changed_table(
 }
 
 pub(crate) fn put_record(batch: &mut Batch, table: &Table) {
-    twice::put(batch, layout::record(table.name().as_str()), item_bytes::encode(&record::write(table)));
+    twice::put(batch, layout::record(table.name()), item_bytes::encode(&record::write(table)));
 }
 
 fn table_not_found(name: &TableName) -> Error {
     ApiError::ResourceNotFound(format!("Requested resource not found: Table: {name} not found")).into()
 }
 
-fn resource_not_found(name: &TableName) -> Error {
+pub(crate) fn resource_not_found(name: &TableName) -> Error {
     // The spelling is DynamoDB's.
     ApiError::ResourceNotFound(format!(
         "Requested resource not found: ResourcArn: {} not found",

@@ -290,8 +290,7 @@ impl Remembered {
             record.insert("fingerprint_version", FINGERPRINT_VERSION);
         }
         record.insert("expires", self.expires);
-        let sizes =
-            self.sizes.iter().flat_map(|(table, size)| [table.as_str().into(), (*size as i64).into()]);
+        let sizes = self.sizes.iter().flat_map(|(table, size)| [table.key().into(), (*size as i64).into()]);
         record.insert("sizes", AttributeValue::L(sizes.collect()));
         record
     }
@@ -308,7 +307,7 @@ impl Remembered {
             let Some(AttributeValue::L(sizes)) = record.get("sizes") else { return None };
             let sizes = sizes.chunks(2).map(|pair| match pair {
                 [AttributeValue::S(table), AttributeValue::N(size)] => {
-                    Some((TableName::new(table.as_str()).ok()?, usize::try_from(size.to_i64()?).ok()?))
+                    Some((TableName::from_key(table)?, usize::try_from(size.to_i64()?).ok()?))
                 }
                 _ => None,
             });
@@ -352,7 +351,7 @@ fn fingerprint(request: &TransactWriteItems) -> [u8; 16] {
         let names: Item = names.into_iter().collect();
         let values: Item = values.into_iter().collect();
         hash.part(action.as_bytes());
-        hash.part(write.table.as_str().as_bytes());
+        hash.part(write.table.key().as_bytes());
         hash.part(&item_bytes::encode(keyed));
         hash.part(update.unwrap_or_default().as_bytes());
         hash.part(condition.unwrap_or_default().as_bytes());

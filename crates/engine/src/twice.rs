@@ -187,7 +187,7 @@ impl Engine {
         let (next, ticket, ()) = self.change_catalog(|catalog, batch| {
             let tables: Vec<_> = catalog.tables_after(after).take(STEP_RECORDS).collect();
             tables.iter().for_each(|table| put_record(batch, table));
-            let last = tables.last().map(|table| table.name().as_str().to_owned());
+            let last = tables.last().map(|table| table.name().key().to_owned());
             Ok((last.map_or(Copying::Backups(None), |last| Copying::Tables(Some(last))), ()))
         })?;
         ticket.wait()?;

@@ -251,7 +251,7 @@ fn verify_other(source: &Source<'_>, key: &[u8], value: &[u8], next_number: u64)
     let item = || item_bytes::decode(value).map_err(|error| error.to_string());
     if key.starts_with(&layout::records()) {
         let table = record::read(&item()?).map_err(|error| error.to_string())?;
-        if layout::record(table.name().as_str()) != key {
+        if layout::record(table.name()) != key {
             return Err("it is of another table".to_owned());
         }
         twice::check(|key| source.get(key), key, value)?;

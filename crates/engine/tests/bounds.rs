@@ -41,6 +41,7 @@ fn create_indexed(engine: &Engine, locals: usize, globals: usize, projection: Pr
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(request, NOW)).unwrap();
 }

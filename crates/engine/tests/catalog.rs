@@ -62,6 +62,7 @@ fn create_named(engine: &Engine, table: &str) -> Result<TableDescription, Error>
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(request, NOW))
 }

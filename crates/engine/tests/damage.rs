@@ -336,6 +336,7 @@ fn one_table_s_damage_holds_up_no_other() {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(other, NOW)).unwrap();
     let put_other = PutItem { table: name("other"), item: person(1), options: WriteOptions::default() };

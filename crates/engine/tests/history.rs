@@ -41,6 +41,7 @@ fn create_named(engine: &Engine, table: &str, stream: bool, recovery: bool) {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(request, NOW)).unwrap();
     if recovery {

@@ -416,6 +416,7 @@ fn a_restored_table_takes_over_keys_indexes_and_billing_alone() {
         class: Some(larder_model::TableClass::StandardInfrequentAccess),
         deletion_protection: Some(true),
         tags: vec![("team".into(), "lunch".into())],
+        policy: None,
     };
     block_on(engine.create_table(request, NOW)).unwrap();
     recovery(&engine, true, None, NOW).unwrap();
@@ -649,6 +650,7 @@ fn create_named(engine: &Engine, table: &str) {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(request, NOW)).unwrap();
 }

@@ -580,6 +580,7 @@ fn create_with_stream(engine: &Engine, now: UnixTime) {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(request, now)).unwrap();
 }

@@ -84,7 +84,12 @@ impl Rules {
 
     /// The check of a table's items, if a system declares it.
     pub fn checker(&self, table: &TableName) -> Option<&Checker> {
-        self.tables.get(table).map(|rules| &rules.checker)
+        self.checked(table).map(|rules| &rules.checker)
+    }
+
+    /// Tables of one name are held against one schema, in whatever space they are.
+    fn checked(&self, table: &TableName) -> Option<&Arc<TableRules>> {
+        self.tables.get(table.as_str())
     }
 }
 
@@ -114,7 +119,7 @@ impl Guard {
 
 impl larder_engine::Guard for Guard {
     fn judge(&self, write: &Proposal<'_>) -> Result<(), String> {
-        let (Some(rules), Some(after)) = (self.rules.tables.get(write.table), write.after) else {
+        let (Some(rules), Some(after)) = (self.rules.checked(write.table), write.after) else {
             return Ok(());
         };
         let checker = &rules.checker;
@@ -213,7 +218,7 @@ impl Tally {
             "What was wrong with items that clients wrote, by the rule it breaks.",
         );
         for ((table, rule), count) in self.counts() {
-            counter.sample(&[("table", table.as_str()), ("rule", rule)], count);
+            counter.sample(&[("table", table.qualified()), ("rule", rule)], count);
         }
         let reads = self.0.lock().reads;
         let mut counter = text.counter(

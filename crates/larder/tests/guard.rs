@@ -205,6 +205,9 @@ fn a_report_lets_everything_in_and_a_worker_passes_over_it() {
         let schema = Arc::new(place.system.schema().clone());
         let environment = Environment::from([("DYNAMODB_TABLE_NAME".to_owned(), place.table.to_string())]);
         rules.add(&schema, &environment, &[]).unwrap();
+        // Tables of that name elsewhere are held against it too.
+        let elsewhere = larder_model::Space::new("eu-west-1", "123456789012").unwrap();
+        assert!(rules.checker(&place.table.clone().within(&elsewhere)).is_some());
         let tally = Arc::new(Tally::default());
         let guard = Guard::new(Arc::new(rules), Mode::Report, Arc::clone(&tally));
         place.system.store().engine().unwrap().set_guard(Some(Arc::new(guard)));

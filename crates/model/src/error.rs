@@ -68,6 +68,9 @@ pub enum ApiError {
     BackupNotFound(String),
     #[error("Backup is being created or restored: {0}")]
     BackupInUse(String),
+    /// There is no policy, or none of the revision that was expected. Names the ARN.
+    #[error("Resource-based policy not found for the provided ResourceArn: {0}")]
+    PolicyNotFound(String),
     /// Too much is queued for the disk, or held by other requests; the caller may try again.
     #[error("The request was denied because too many others are being carried out. Try again.")]
     Throttled,
@@ -137,6 +140,7 @@ impl ApiError {
             Self::InvalidRestoreTime | Self::RestoreTimeUncertain { .. } => "InvalidRestoreTimeException",
             Self::BackupNotFound(_) => "BackupNotFoundException",
             Self::BackupInUse(_) => "BackupInUseException",
+            Self::PolicyNotFound(_) => "PolicyNotFoundException",
             Self::Throttled => "ThrottlingException",
             Self::Internal { .. } => "InternalServerError",
         }

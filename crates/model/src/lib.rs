@@ -33,8 +33,8 @@ pub use key::{KeyAttribute, KeySchema, KeyType};
 pub use number::{Number, NumberError};
 pub use path::{Path, Step};
 pub use table::{
-    Arn, Billing, Encryption, IndexDefinition, IndexKind, IndexName, NameError, Projection, StreamView,
-    TableClass, TableDefinition, TableName, Tags, Throughput,
+    Arn, Billing, Encryption, IndexDefinition, IndexKind, IndexName, NameError, Projection, Space,
+    StreamView, TableClass, TableDefinition, TableName, Tags, Throughput,
 };
 pub use time::UnixTime;
 pub use value::{AttributeType, AttributeValue};

@@ -52,6 +52,8 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// megabytes can hold a million lists of one value each.
 pub const REQUEST_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The name of a region.
+pub const REGION_MAX: usize = 64;
 pub const TABLE_NAME_MIN: usize = 3;
 pub const TABLE_NAME_MAX: usize = 255;
 pub const LOCAL_INDEXES_MAX: usize = 5;

@@ -83,6 +83,15 @@ impl Statement {
         }
     }
 
+    pub fn table_mut(&mut self) -> &mut TableName {
+        match self {
+            Self::Select(select) | Self::Exists(select) => &mut select.table,
+            Self::Insert(insert) => &mut insert.table,
+            Self::Update(update) => &mut update.table,
+            Self::Delete(delete) => &mut delete.table,
+        }
+    }
+
     /// Whether it reads, and nothing else. `EXISTS` goes with writes.
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Select(_))

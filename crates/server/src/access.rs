@@ -22,7 +22,7 @@ use hyper::http::request::Parts;
 use larder_auth::{Access, Caller, Circumstances, HttpRequest, Place, Policy, Tables};
 use larder_engine::Engine;
 use larder_engine::ops::{DescribeTable, Request, StreamId};
-use larder_model::{ApiError, Arn, Clock, TableDefinition, TableName, UnixTime};
+use larder_model::{ApiError, Arn, Clock, Space, TableDefinition, TableName, UnixTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::audit::{Audit, Entry};
@@ -64,7 +64,8 @@ impl Principals {
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) principals: Option<Arc<Principals>>,
-    /// Everybody has the tables of everybody, whatever region they sign for and whatever account they are of.
+    /// Everybody has the tables of everybody, whatever region they sign for and whatever account they are of. Otherwise each
+    /// region of each account has its own.
     shared: bool,
     audit: Option<Arc<Audit>>,
     /// What signatures are held against: nobody moves it.
@@ -77,6 +78,8 @@ pub(crate) struct Gate {
 pub(crate) struct Visitor<'a> {
     /// None where everybody is let in.
     pub(crate) caller: Option<Caller<'a>>,
+    /// Where their tables are; none where they are everybody's.
+    pub(crate) space: Option<Space>,
     pub(crate) peer: Peer,
     user_agent: Option<&'a str>,
     pub(crate) now: UnixTime,
@@ -105,8 +108,8 @@ pub(crate) const BACKUP: &str = "larder:Backup";
 pub(crate) const CLOCK: &str = "larder:MoveClock";
 pub(crate) const METRICS: &str = "larder:ReadMetrics";
 
-/// Where tables are, unless they are everybody's.
-const HERE: Place<'static> = Place { region: Arn::REGION, account: Arn::ACCOUNT };
+/// Where tables are whose names do not say where, unless they are everybody's.
+pub(crate) const HERE: Place<'static> = Place { region: Arn::REGION, account: Arn::ACCOUNT };
 
 impl Default for Gate {
     fn default() -> Self {
@@ -129,7 +132,9 @@ impl Gate {
     ) -> Result<Visitor<'a>, Stranger> {
         let now = self.clock.now();
         let user_agent = head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
-        let Some(access) = access else { return Ok(Visitor { caller: None, peer, user_agent, now }) };
+        let Some(access) = access else {
+            return Ok(Visitor { caller: None, space: None, peer, user_agent, now });
+        };
         let mut headers: Vec<(&str, &[u8])> =
             head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         if let Some(authority) = head.uri.authority()
@@ -144,9 +149,10 @@ impl Gate {
             headers: &headers,
             body,
         };
-        let region = (!self.shared).then_some(HERE.region);
-        match larder_auth::authenticate(&http, access, region, now) {
-            Ok(caller) => Ok(Visitor { caller: Some(caller), peer, user_agent, now }),
+        let known = larder_auth::authenticate(&http, access, now)
+            .and_then(|caller| Ok((self.space(&caller)?, caller)));
+        match known {
+            Ok((space, caller)) => Ok(Visitor { caller: Some(caller), space, peer, user_agent, now }),
             Err(error) => {
                 if let Some(audit) = &self.audit {
                     let target = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
@@ -172,7 +178,21 @@ impl Gate {
         }
     }
 
-    /// Where the tables are that a caller names.
+    /// The space of a caller's tables.
+    fn space(&self, caller: &Caller<'_>) -> Result<Option<Space>, larder_auth::Error> {
+        if self.shared {
+            return Ok(None);
+        }
+        let Place { region, account } = caller.place();
+        let space = Space::new(region, account);
+        space.map(Some).ok_or_else(|| {
+            larder_auth::Error::InvalidSignature(format!(
+                "Credential should be scoped to a valid region, not '{region}'. "
+            ))
+        })
+    }
+
+    /// Where the tables are that a caller names and whose names do not say where.
     fn place<'a>(&self, caller: &'a Caller<'_>) -> Place<'a> {
         if self.shared { caller.place() } else { HERE }
     }
@@ -226,7 +246,7 @@ impl Visitor<'_> {
     #[cfg(test)]
     pub(crate) fn anybody() -> Self {
         let peer = Peer { address: (std::net::Ipv4Addr::LOCALHOST, 1).into(), secure: false };
-        Self { caller: None, peer, user_agent: None, now: UnixTime::from_seconds(0) }
+        Self { caller: None, space: None, peer, user_agent: None, now: UnixTime::from_seconds(0) }
     }
 }
 
@@ -243,12 +263,14 @@ impl Tables for Known<'_> {
         described.ok().map(|table| table.definition)
     }
 
-    fn table_policy(&self, _: &TableName) -> Option<Arc<Policy>> {
-        None
+    // Where a policy cannot be read, neither can what it is of, and the request comes to nothing.
+
+    fn table_policy(&self, table: &TableName) -> Option<Arc<Policy>> {
+        self.0.table_policy(table).ok()?.as_deref().map(larder_auth::read_policy)
     }
 
-    fn stream_policy(&self, _: &StreamId) -> Option<Arc<Policy>> {
-        None
+    fn stream_policy(&self, stream: &StreamId) -> Option<Arc<Policy>> {
+        self.0.stream_policy(stream).ok()?.as_deref().map(larder_auth::read_policy)
     }
 }
 

@@ -11,19 +11,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use larder_auth::{Claim, HttpRequest, actions};
+use larder_auth::{Caller, Claim, HttpRequest, actions};
 use larder_engine::ops::Request;
-use larder_model::{ApiError, Arn, UnixTime};
+use larder_model::{ApiError, UnixTime};
 use serde_json::{Value, json};
 
-use crate::access::Visitor;
+use crate::access::{HERE, Visitor};
 use crate::budget::Hints;
 use crate::door::Refusal;
 use crate::http::Peer;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many are kept beside the one that is written.
-const FILES_KEPT: u32 = 9;
+pub const FILES_KEPT: u32 = 9;
 /// How much of what a stranger says is repeated.
 const SAID_CHARS_MAX: usize = 128;
 
@@ -136,13 +136,11 @@ impl Entry {
         denied: Option<&larder_auth::Error>,
     ) -> Self {
         let needs = actions::needs(request);
-        let (region, account) = match &visitor.caller {
-            Some(caller) if shared => (caller.region.as_str(), caller.principal.account.as_str()),
-            _ => (Arn::REGION, Arn::ACCOUNT),
-        };
-        let place = larder_auth::Place { region, account };
+        let own = visitor.caller.as_ref().map_or(HERE, Caller::place);
+        let unsaid = if shared { own } else { HERE };
         let mut did: Vec<Value> = Vec::new();
         for need in &needs {
+            let place = need.resource.place(own, unsaid);
             let one = json!({"action": need.action, "resource": need.resource.arn(place)});
             if !did.contains(&one) {
                 did.push(one);

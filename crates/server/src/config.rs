@@ -23,8 +23,8 @@ pub struct Config {
     pub tls: Option<Arc<Tls>>,
     /// Whose signatures are asked for, and what they may do. Without it everybody may do everything.
     pub access: Option<Arc<Principals>>,
-    /// Whoever is let in has one space of tables, whatever their account and the region they sign for. Otherwise tables are of
-    /// one account and region, those of [`Arn`](larder_model::Arn), and others have none.
+    /// Whoever is let in has one space of tables, whatever their account and the region they sign for. Otherwise each
+    /// region of each account has its own.
     pub shared: bool,
     /// Where requests are noted: who, what, and whether they were let.
     pub audit: Option<Arc<Audit>>,

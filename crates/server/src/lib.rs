@@ -50,7 +50,7 @@ mod server;
 mod tls;
 
 pub use access::Principals;
-pub use audit::Audit;
+pub use audit::{Audit, FILES_KEPT as AUDIT_FILES_KEPT};
 pub use config::{Config, StoreConfig};
 pub use connections::GRACE;
 pub use door::Door;

@@ -7,10 +7,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use hyper::body::Bytes;
-use larder_engine::Engine;
 use larder_engine::metrics::Operation;
 use larder_engine::ops::{Request, Statement};
-use larder_model::{ApiError, UnixTime};
+use larder_engine::{Engine, Naming};
+use larder_model::{ApiError, Space, UnixTime};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -84,11 +84,16 @@ impl Pipeline {
         let uncounted = if body.len() > READ_HERE_BYTES_MAX { self.large.acquire().await.ok() } else { None };
         // From here on the request is its values; a write holds them until it is on disk.
         let noted = |error: &ApiError| self.gate.note_unread(visitor, target, error);
-        let (mut request, bytes) = decoded(target, body).await.inspect_err(refused).inspect_err(noted)?;
+        let space = visitor.space.as_ref();
+        let (mut request, bytes) =
+            decoded(target, body, space).await.inspect_err(refused).inspect_err(noted)?;
         share.grow_to(bytes).map_err(|_| ApiError::Throttled).inspect_err(refused)?;
         drop(uncounted);
         share.set(bytes.max(SMALL_BYTES));
         self.gate.authorize(visitor, &request, &self.engine).inspect_err(refused)?;
+        larder_auth::check_policy(&request)
+            .map_err(|refusal| ApiError::Validation(refusal.to_string()))
+            .inspect_err(refused)?;
         let repeatable = !changes(&request);
         if let Request::DescribeEndpoints = request {
             // A client that asks is to stay with the address it asked.
@@ -101,7 +106,14 @@ impl Pipeline {
         if let Some(underway) = &mut underway {
             underway.read(&mut request);
         }
-        let mut response = self.engine.execute(request, now).await?;
+        let mut response = match space {
+            None => self.engine.execute(request, now).await?,
+            Some(space) => {
+                let mut response = self.engine.execute_in(space, request, now).await?;
+                response.show_in(space);
+                response
+            }
+        };
         if let Some(underway) = underway {
             underway.answered(&mut response);
         }
@@ -120,13 +132,18 @@ fn operation(target: &str) -> Operation {
     Operation::named(target.split_once('.').map_or("", |(_, name)| name))
 }
 
-async fn decoded(target: &str, body: Bytes) -> Result<(Request, usize), ApiError> {
+async fn decoded(target: &str, body: Bytes, space: Option<&Space>) -> Result<(Request, usize), ApiError> {
     if body.len() <= READ_HERE_BYTES_MAX {
-        return larder_wire::decode_measured(target, &body);
+        return larder_wire::decode_measured_in(target, &body, naming(space));
     }
-    let target = target.to_owned();
-    let decoded = spawn_blocking(move || larder_wire::decode_measured(&target, &body)).await;
+    let (target, space) = (target.to_owned(), space.cloned());
+    let decode = move || larder_wire::decode_measured_in(&target, &body, naming(space.as_ref()));
+    let decoded = spawn_blocking(decode).await;
     decoded.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+}
+
+fn naming(space: Option<&Space>) -> Naming<'_> {
+    space.map_or(Naming::Shared, Naming::In)
 }
 
 /// Whether the store is another once the request is carried out.

@@ -168,6 +168,7 @@ pub fn create_table(place: Place) -> CreateTable {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     }
 }
 

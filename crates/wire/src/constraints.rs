@@ -92,7 +92,7 @@ impl Constraints {
 
     /// The length, then the pattern.
     pub(crate) fn name_in_transaction(&mut self, name: &str, path: &str) {
-        if Arn::table_name(name).is_some() {
+        if Arn::table_said(name).is_some() {
             return;
         }
         if let Some(rule) = length_rule(name) {
@@ -143,7 +143,7 @@ pub(crate) fn first_table_error(name: Option<&str>) -> Option<String> {
             "Value null at 'tableName' failed to satisfy constraint: Member must not be null".into(),
         );
     };
-    if Arn::table_name(name).is_some() {
+    if Arn::table_said(name).is_some() {
         return None;
     }
     let rule = length_rule(name).or_else(|| (!fits_pattern(name)).then(|| NAME_PATTERN.to_owned()));
@@ -161,7 +161,7 @@ pub(crate) fn check_empty_table_name(name: Option<&str>) -> Read<()> {
 /// The table that a name, or the ARN of a table, stands for, once its constraints have been checked.
 pub(crate) fn table_name(name: Option<Cow<'_, str>>) -> Read<TableName> {
     let name = name.unwrap_or_default();
-    if let Some(table) = Arn::table_name(&name) {
+    if let Some(table) = Arn::table_said(&name) {
         return Ok(table);
     }
     TableName::new(name.as_ref())
@@ -169,7 +169,7 @@ pub(crate) fn table_name(name: Option<Cow<'_, str>>) -> Read<TableName> {
 }
 
 pub(crate) fn is_table_name(name: &str) -> bool {
-    Arn::table_name(name).is_some() || TableName::new(name).is_ok()
+    Arn::table_said(name).is_some() || TableName::new(name).is_ok()
 }
 
 /// The table an operation on tables names. These have words of their own for what is wrong with it.
@@ -177,7 +177,7 @@ pub(crate) fn described_table(name: Option<Cow<'_, str>>) -> Read<TableName> {
     let name = name.ok_or_else(|| {
         Refusal::plain("The parameter 'TableName' is required but was not present in the request")
     })?;
-    if Arn::table_name(&name).is_none() && length_rule(&name).is_some() {
+    if Arn::table_said(&name).is_none() && length_rule(&name).is_some() {
         return Err(Refusal::plain(
             "TableName must be at least 3 characters long and at most 255 characters long",
         ));

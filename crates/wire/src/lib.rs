@@ -35,6 +35,7 @@ mod refusal;
 mod shape;
 mod value;
 
+use larder_engine::Naming;
 use larder_engine::ops::{Request, Response};
 use larder_model::ApiError;
 
@@ -55,6 +56,22 @@ pub fn decode(target: &str, body: &[u8]) -> Result<Request, ApiError> {
 
 /// The request in `body`, and about how many bytes of memory its values take.
 pub fn decode_measured(target: &str, body: &[u8]) -> Result<(Request, usize), ApiError> {
+    decode_measured_in(target, body, Naming::Shared)
+}
+
+/// The same, of names that stand for what `naming` says.
+pub fn decode_measured_in(
+    target: &str,
+    body: &[u8],
+    naming: Naming<'_>,
+) -> Result<(Request, usize), ApiError> {
+    let (mut request, bytes) = read(target, body)?;
+    request.settle(naming)?;
+    Ok((request, bytes))
+}
+
+/// The request as it was written: its names say what was said.
+fn read(target: &str, body: &[u8]) -> Result<(Request, usize), ApiError> {
     let unreadable = || Refusal::Unreadable.into_error(Rules { layer: Layer::Current, single_write: false });
     let text = std::str::from_utf8(body).map_err(|_| unreadable())?;
     let name = target.strip_prefix(PREFIX).unwrap_or_default();

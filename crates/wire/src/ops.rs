@@ -16,6 +16,7 @@ mod limits;
 mod list_tables;
 mod put_item;
 mod query;
+mod resource_policy;
 mod scan;
 mod statement;
 mod streams;
@@ -46,6 +47,9 @@ pub(crate) enum Operation {
     TagResource,
     UntagResource,
     ListTagsOfResource,
+    PutResourcePolicy,
+    GetResourcePolicy,
+    DeleteResourcePolicy,
     UpdateContinuousBackups,
     DescribeContinuousBackups,
     RestoreTableToPointInTime,
@@ -88,6 +92,9 @@ impl Operation {
             "TagResource" => Self::TagResource,
             "UntagResource" => Self::UntagResource,
             "ListTagsOfResource" => Self::ListTagsOfResource,
+            "PutResourcePolicy" => Self::PutResourcePolicy,
+            "GetResourcePolicy" => Self::GetResourcePolicy,
+            "DeleteResourcePolicy" => Self::DeleteResourcePolicy,
             "UpdateContinuousBackups" => Self::UpdateContinuousBackups,
             "DescribeContinuousBackups" => Self::DescribeContinuousBackups,
             "RestoreTableToPointInTime" => Self::RestoreTableToPointInTime,
@@ -146,6 +153,9 @@ impl Operation {
             Self::TagResource => tags::decode(reader),
             Self::UntagResource => tags::decode_untag(reader),
             Self::ListTagsOfResource => tags::decode_list(reader),
+            Self::PutResourcePolicy => resource_policy::decode_put(reader),
+            Self::GetResourcePolicy => resource_policy::decode_get(reader),
+            Self::DeleteResourcePolicy => resource_policy::decode_delete(reader),
             Self::UpdateContinuousBackups => continuous_backups::decode_update(reader),
             Self::DescribeContinuousBackups => continuous_backups::decode_describe(reader),
             Self::RestoreTableToPointInTime => continuous_backups::decode_restore(reader),
@@ -192,6 +202,11 @@ pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiEr
         Response::DescribeTimeToLive(state) => time_to_live::encode(out, state),
         Response::TagResource | Response::UntagResource => object(out, |_| ()),
         Response::ListTagsOfResource(tags) => tags::encode_list(out, tags),
+        Response::PutResourcePolicy(revision) => resource_policy::encode_revision(out, Some(revision)),
+        Response::GetResourcePolicy(policy) => resource_policy::encode(out, policy),
+        Response::DeleteResourcePolicy(revision) => {
+            resource_policy::encode_revision(out, revision.as_deref());
+        }
         Response::UpdateContinuousBackups(backups) | Response::DescribeContinuousBackups(backups) => {
             continuous_backups::encode(out, backups);
         }

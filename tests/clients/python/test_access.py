@@ -295,8 +295,8 @@ def test_somebody_without_a_policy_may_do_nothing(door):
     until(lambda: answer()[0] != "UnrecognizedClientException")
     assert answer() == (
         "AccessDeniedException",
-        "User: arn:aws:iam::000000000000:user/guest is not authorized to perform: dynamodb:ListTables on resource: * "
-        "because no identity-based policy allows the dynamodb:ListTables action",
+        "User: arn:aws:iam::000000000000:user/guest is not authorized to perform: dynamodb:ListTables on resource: "
+        "arn:aws:dynamodb:us-east-1:000000000000:table/* because no identity-based policy allows the dynamodb:ListTables action",
     )
 
 

@@ -172,6 +172,7 @@ pub(crate) fn create_table(table: TableName) -> Result<CreateTable> {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     })
 }
 

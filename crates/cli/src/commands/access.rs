@@ -5,6 +5,8 @@
 
 mod explain;
 pub(crate) mod file;
+mod record;
+mod session;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use larder_model::Arn;
 
 use crate::terminal;
 use explain::Explain;
+use record::Record;
+use session::SessionCommand;
 
 /// Say who may use a server, with which keys, and what they may do
 ///
@@ -35,7 +39,10 @@ enum Command {
     List(List),
     Rotate(Rotate),
     Remove(Remove),
+    Allow(Allow),
     Explain(Explain),
+    Record(Record),
+    Session(SessionCommand),
 }
 
 /// Let somebody in: a program or a person, with a key of their own
@@ -55,6 +62,19 @@ struct Add {
     /// A tag, for policies that ask for one; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
     tag: Vec<(String, String)>,
+}
+
+/// Change what somebody may do: these policies take the place of those they have
+#[derive(Debug, Args)]
+struct Allow {
+    name: String,
+    /// A file with a policy of IAM, such as `larder access record` writes; may be repeated. `all` allows everything. Without one
+    /// they may do nothing
+    #[arg(long, value_name = "FILE|all")]
+    policy: Vec<String>,
+    /// The account, where several have somebody of that name
+    #[arg(long, value_name = "DIGITS")]
+    account: Option<String>,
 }
 
 /// Show who there is, with their keys and policies; no secrets
@@ -92,21 +112,17 @@ impl AccessCommand {
             Command::List(list) => list.run(&path),
             Command::Rotate(rotate) => rotate.run(&path),
             Command::Remove(remove) => remove.run(&path),
+            Command::Allow(allow) => allow.run(&path),
             Command::Explain(explain) => explain.run(&path),
+            Command::Record(record) => record.run(&path),
+            Command::Session(session) => session.run(&path),
         }
     }
 }
 
 impl Add {
     fn run(self, path: &Path) -> Result<ExitCode, String> {
-        let policies = self.policy.iter().map(|named| policy(named)).collect::<Result<Vec<_>, _>>()?;
-        for (at, (name, _)) in policies.iter().enumerate() {
-            if policies[..at].iter().any(|(other, _)| other == name) {
-                return Err(format!(
-                    "two policies are called {name}, after their files: rename one of the files"
-                ));
-            }
-        }
+        let policies = policies(&self.policy)?;
         let mut principals = file::changed(path)?;
         if principals.now.iter().any(|other| other.name == self.name && other.account == self.account) {
             let name = &self.name;
@@ -116,10 +132,7 @@ impl Add {
             ));
         }
         let key = new_key()?;
-        let may = match policies.as_slice() {
-            [] => "may do nothing yet: give them a policy, in the file or with --policy".to_owned(),
-            _ => format!("may do what {} allows", listed(policies.iter().map(|(name, _)| name.as_str()))),
-        };
+        let may = may(&self.name, &policies);
         principals.now.push(Principal {
             name: self.name.clone(),
             account: self.account,
@@ -134,6 +147,19 @@ impl Add {
             path.display(),
             credentials(&self.name, &key)
         ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Allow {
+    fn run(self, path: &Path) -> Result<ExitCode, String> {
+        let policies = policies(&self.policy)?;
+        let mut principals = file::changed(path)?;
+        let at = named(&principals.now, &self.name, self.account.as_deref(), path)?;
+        let told = format!("{} {}\n", self.name, may(&self.name, &policies));
+        principals.now[at].policies = policies;
+        principals.write()?;
+        terminal::print(&told)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -235,6 +261,28 @@ fn tag(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// The policies of these files, each under a name of its own.
+fn policies(files: &[String]) -> Result<Vec<(String, Policy)>, String> {
+    let policies = files.iter().map(|named| policy(named)).collect::<Result<Vec<_>, _>>()?;
+    for (at, (name, _)) in policies.iter().enumerate() {
+        if policies[..at].iter().any(|(other, _)| other == name) {
+            return Err(format!(
+                "two policies are called {name}, after their files: rename one of the files"
+            ));
+        }
+    }
+    Ok(policies)
+}
+
+fn may(name: &str, policies: &[(String, Policy)]) -> String {
+    match policies {
+        [] => {
+            format!("may do nothing yet: give them a policy with `larder access allow {name} --policy FILE`")
+        }
+        _ => format!("may do what {} allows", listed(policies.iter().map(|(name, _)| name.as_str()))),
+    }
+}
+
 /// The name of a policy, and what it says.
 fn policy(named: &str) -> Result<(String, Policy), String> {
     if named == "all" {
@@ -268,6 +316,19 @@ fn credentials(name: &str, key: &AccessKey) -> String {
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     names.join(" and ")
+}
+
+/// Somebody, by name or by the id of a key.
+fn whoever<'a>(
+    access: &'a Access,
+    who: &str,
+    account: Option<&str>,
+    path: &Path,
+) -> Result<&'a Principal, String> {
+    match access.find(who) {
+        Some((principal, _)) => Ok(principal),
+        None => Ok(&access.principals()[named(access.principals(), who, account, path)?]),
+    }
 }
 
 /// Where somebody is among all.

@@ -92,8 +92,8 @@ pub(crate) struct Serve {
     /// again when it changes
     #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
-    /// Give all regions and accounts the same tables. Otherwise tables are of us-east-1 and account 000000000000, and whoever signs
-    /// for another region is refused
+    /// Give all regions and accounts the same tables. Otherwise each region of each account has its own, by the account of the
+    /// key and the region of the signature
     #[arg(long, requires = "access")]
     shared: bool,
     /// Note in this file who asked for what, and whether they were let: JSON, a line each; never a value or a secret

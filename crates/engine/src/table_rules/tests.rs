@@ -77,6 +77,7 @@ fn create(definitions: &str, elements: Elements<'_>) -> CreateTable {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn create(engine: &Engine, indexed: bool) {
         class: None,
         deletion_protection: None,
         tags: Vec::new(),
+        policy: None,
     };
     block_on(engine.create_table(request, NOW)).unwrap();
 }

@@ -266,6 +266,7 @@ impl Backend for Embedded {
             class: definition.class,
             deletion_protection: Some(definition.deletion_protection),
             tags: definition.tags.clone().into_iter().collect(),
+            policy: None,
         };
         self.core.engine.create_table(request, self.core.clock.trusted()).await.map_err(error)?;
         self.core.work().await.map_err(error)

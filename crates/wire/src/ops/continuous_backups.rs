@@ -116,7 +116,7 @@ pub(super) fn decode_restore(reader: &mut Reader<'_>) -> Read<Request> {
     constraints.finish()?;
     let source = match (source, source_arn) {
         (Some(source), None) => table_name(Some(source))?,
-        (None, Some(arn)) => Arn::table_name(&arn).ok_or_else(|| {
+        (None, Some(arn)) => Arn::table_said(&arn).ok_or_else(|| {
             Refusal::Plain(format!("Invalid TableArn: Invalid ResourceArn provided as input {arn}"))
         })?,
         (None, None) => {

@@ -19,7 +19,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
     let (mut attributes, mut key) = (None, None);
     let (mut local_indexes, mut global_indexes) = (None, None);
     let mut settings = Settings::default();
-    let mut tag_list = None;
+    let (mut tag_list, mut policy) = (None, None);
     request(reader, |reader, name| {
         match &*name {
             "TableName" => table = shape::text(reader)?,
@@ -28,6 +28,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
             "LocalSecondaryIndexes" => local_indexes = indexes(reader, "LocalSecondaryIndex")?,
             "GlobalSecondaryIndexes" => global_indexes = indexes(reader, "GlobalSecondaryIndex")?,
             "Tags" => tag_list = tags(reader)?,
+            "ResourcePolicy" => policy = shape::owned_text(reader)?,
             _ => settings.read(reader, &name)?,
         }
         Ok(())
@@ -36,7 +37,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
         Refusal::plain("The parameter 'TableName' is required but was not present in the request")
     })?;
     let mut constraints = Constraints::default();
-    if Arn::table_name(name).is_none() {
+    if Arn::table_said(name).is_none() {
         constraints.name(name, "tableName");
     }
     constraints.finish()?;
@@ -77,6 +78,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
         class: settings.class(),
         deletion_protection: settings.deletion_protection,
         tags: pairs(tag_list),
+        policy,
     })))
 }
 

@@ -156,7 +156,12 @@ fn check_limit(constraints: &mut Constraints, limit: Option<shape::Integer>, mos
     }
 }
 
-fn check_length(constraints: &mut Constraints, text: &Text<'_>, path: &str, [least, most]: [usize; 2]) {
+pub(super) fn check_length(
+    constraints: &mut Constraints,
+    text: &Text<'_>,
+    path: &str,
+    [least, most]: [usize; 2],
+) {
     let Some(text) = text else { return };
     let length = text.chars().count();
     if length < least {
@@ -178,7 +183,7 @@ fn invalid(cause: &str) -> Refusal {
 
 fn stream(arn: &str) -> Read<StreamId> {
     let (table, label) =
-        Arn::stream_parts(arn).ok_or_else(|| Refusal::Plain(format!("Invalid StreamArn: {arn}")))?;
+        Arn::stream_said(arn).ok_or_else(|| Refusal::Plain(format!("Invalid StreamArn: {arn}")))?;
     Ok(StreamId { table, label })
 }
 
@@ -245,14 +250,15 @@ pub(super) fn encode_iterator(out: &mut Vec<u8>, iterator: &ShardIterator) {
 
 pub(super) fn encode_records(out: &mut Vec<u8>, output: &GetRecordsOutput) {
     object(out, |answer| {
-        list(answer.member("Records"), &output.records, put_record);
+        let region = output.table.region();
+        list(answer.member("Records"), &output.records, |out, record| put_record(out, record, region));
         if let Some(next) = &output.next {
             answer.string("NextShardIterator", &iterator_text(next));
         }
     });
 }
 
-fn put_record(out: &mut Vec<u8>, record: &StreamRecord) {
+fn put_record(out: &mut Vec<u8>, record: &StreamRecord, region: &str) {
     object(out, |answer| {
         let id: String = record.id.iter().map(|byte| format!("{byte:02x}")).collect();
         answer.string("eventID", &id);
@@ -266,7 +272,7 @@ fn put_record(out: &mut Vec<u8>, record: &StreamRecord) {
         );
         answer.string("eventVersion", "1.1");
         answer.string("eventSource", "aws:dynamodb");
-        answer.string("awsRegion", Arn::REGION);
+        answer.string("awsRegion", region);
         answer.object("dynamodb", |answer| {
             answer.integer("ApproximateCreationDateTime", record.time.seconds());
             crate::value::put_item(answer.member("Keys"), &record.key);
@@ -301,7 +307,7 @@ fn iterator_text(iterator: &ShardIterator) -> String {
 
 fn read_iterator(text: &str) -> Option<ShardIterator> {
     let (arn, hex) = text.split_once("|1|")?;
-    let (table, label) = Arn::stream_parts(arn)?;
+    let (table, label) = Arn::stream_said(arn)?;
     if hex.len() != 42 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -345,8 +351,10 @@ mod tests {
                 _ => ShardPosition::From(number),
             };
             let issued = UnixTime::from_millis(issued);
-            let iterator = ShardIterator { stream: id(), table_id, position, issued };
+            let mut iterator = ShardIterator { stream: id(), table_id, position, issued };
             let text = iterator_text(&iterator);
+            // It says where its table is.
+            iterator.stream.table = Arn::table_said(&Arn::table(&id().table).to_string()).unwrap();
             prop_assert_eq!(read_iterator(&text), Some(iterator));
             prop_assert_eq!(read_iterator(&format!("{text}0")), None);
             prop_assert_eq!(read_iterator(&text[..text.len() - 1]), None);
@@ -488,7 +496,7 @@ mod tests {
             bytes: 6,
         };
         let mut out = Vec::new();
-        encode_records(&mut out, &GetRecordsOutput { records: vec![record], next: None });
+        encode_records(&mut out, &GetRecordsOutput { table: id().table, records: vec![record], next: None });
         assert_eq!(
             String::from_utf8(out).unwrap(),
             r#"{"Records":[{"eventID":"07070707070707070707070707070707","eventName":"REMOVE","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"us-east-1","dynamodb":{"ApproximateCreationDateTime":1700000000,"Keys":{"pk":{"S":"a"}},"OldImage":{"pk":{"S":"a"}},"SequenceNumber":"000000000000000000012","SizeBytes":6,"StreamViewType":"OLD_IMAGE"},"userIdentity":{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}}]}"#

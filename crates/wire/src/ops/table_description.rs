@@ -181,12 +181,13 @@ pub(super) fn put_encryption(answer: &mut Object<'_>, definition: &TableDefiniti
         answer.string("Status", "ENABLED");
         answer.string("SSEType", "KMS");
         let key = encryption.kms_key.as_deref().unwrap_or("alias/aws/dynamodb");
+        let (region, account) = (definition.name.region(), definition.name.account());
         let arn = match key.starts_with("arn:") {
             true => key.to_owned(),
             false if key.starts_with("alias/") => {
-                format!("arn:aws:kms:{}:{}:{key}", Arn::REGION, Arn::ACCOUNT)
+                format!("arn:aws:kms:{region}:{account}:{key}")
             }
-            false => format!("arn:aws:kms:{}:{}:key/{key}", Arn::REGION, Arn::ACCOUNT),
+            false => format!("arn:aws:kms:{region}:{account}:key/{key}"),
         };
         answer.string("KMSMasterKeyArn", &arn);
     });

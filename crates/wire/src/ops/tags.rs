@@ -70,7 +70,7 @@ pub(super) fn decode_list(reader: &mut Reader<'_>) -> Read<Request> {
 fn tagged(arn: &Text<'_>) -> Read<TableName> {
     match arn.as_deref() {
         None | Some("") => Err(Refusal::plain("Invalid TableArn")),
-        Some(arn) => Arn::table_name(arn).ok_or_else(|| {
+        Some(arn) => Arn::table_said(arn).ok_or_else(|| {
             Refusal::Plain(format!("Invalid TableArn: Invalid ResourceArn provided as input {arn}"))
         }),
     }

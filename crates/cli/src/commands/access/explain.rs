@@ -37,12 +37,7 @@ pub(super) struct Explain {
 impl Explain {
     pub(super) fn run(self, path: &Path) -> Result<ExitCode, String> {
         let access = file::read(path)?;
-        let by_key = access.find(&self.who).map(|(principal, _)| principal);
-        let principal = match by_key {
-            Some(principal) => principal,
-            None => &access.principals()
-                [super::named(access.principals(), &self.who, self.account.as_deref(), path)?],
-        };
+        let principal = super::whoever(&access, &self.who, self.account.as_deref(), path)?;
         let action =
             if self.action.contains(':') { self.action } else { format!("dynamodb:{}", self.action) };
         if kinds_of(&action).is_none() && !action.starts_with("larder:") {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use larder_engine::Engine;
-use larder_engine::ops::ListTables;
 use larder_storage::archive::{self, Until};
 use larder_storage::backup::{Manifest, Progress, Repository, rfc3339};
 use larder_storage::{Durability, Key, Options, Store};
@@ -146,16 +145,7 @@ fn choose(repository: &Repository, backup: Option<&str>, at_ms: Option<u64>) -> 
 fn tables(dir: &Path, options: Options) -> Result<usize, String> {
     let told = |error: larder_engine::Error| format!("{}: {error}", dir.display());
     let engine = Engine::open(dir, options).map_err(told)?;
-    let mut tables = 0;
-    let mut start = None;
-    loop {
-        let page = engine.list_tables(&ListTables { start, limit: None }).map_err(told)?;
-        tables += page.names.len();
-        start = match page.last {
-            Some(last) => Some(last.to_string()),
-            None => break,
-        };
-    }
+    let tables = engine.count_tables().map_err(told)?;
     engine.close().map_err(told)?;
     Ok(tables)
 }
