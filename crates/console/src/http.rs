@@ -1,30 +1,30 @@
-//! The console's port: connections, sizes, and the way of a request to its page.
+//! The console's port: sizes, and the way of a request to its page. Connections, and TLS where it is spoken, are served as the
+//! endpoint's are (`larder_server::serve_connections`).
+//!
+//! A page is made on a thread of its own and is whole before it is sent, so that whoever reads it slowly keeps a connection and
+//! nothing else; and where connections run out, those that take nothing are closed first.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, SET_COOKIE};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
 use larder::{Environment, Store, UnixTime};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use larder_server::{Answering, Door, Life, Peer, Tls, serve_connections};
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::address::{Given, segments};
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, Sent};
 use crate::house::{House, Schemas};
 use crate::pages::{self, Asked};
 use crate::pulse::Pulse;
@@ -33,14 +33,9 @@ use crate::safety::{Aside, Refusal, Safety};
 /// A form with an item of 400 KB, each byte of which may take three.
 const FORM_BYTES_MAX: usize = 4 << 20;
 const CONNECTIONS_MAX: usize = 64;
-const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 const FORM_TIME_MAX: Duration = Duration::from_secs(30);
-/// How long a browser may take nothing of what it is sent.
-const SEND_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A large page takes long to make, and what serves the endpoint beside it has others to answer: it has a thread of its own.
 const PAGES_AT_ONCE: usize = 8;
-/// How long pages under way may take once it is told to stop.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// How a console is opened.
 #[derive(Clone, Debug)]
@@ -51,6 +46,18 @@ pub struct Options {
     pub read_only: bool,
     /// What the params of schemas are taken from.
     pub environment: Environment,
+    /// Speaks TLS, and nothing else.
+    pub tls: Option<Arc<Tls>>,
+    /// Names it answers to, beside those of loopback and the address it listens on.
+    pub door: Door,
+}
+
+impl Options {
+    /// A console at this address that can change everything, without TLS.
+    pub fn at(address: SocketAddr) -> Self {
+        let (environment, door) = (Environment::new(), Door::default());
+        Self { address, read_only: false, environment, tls: None, door }
+    }
 }
 
 /// Why a console could not be opened.
@@ -83,6 +90,7 @@ pub enum Error {
 pub struct Console {
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     desk: Desk,
 }
 
@@ -139,12 +147,13 @@ impl Console {
             return Err(Error::Remote { address });
         }
         let (listener, address) = listen(address).map_err(|cause| Error::Listen { address, cause })?;
-        let safety = Safety::new(address).map_err(|error| Error::Random(error.to_string()))?;
+        let safety = Safety::new(address, options.door, options.tls.is_some());
+        let safety = safety.map_err(|error| Error::Random(error.to_string()))?;
         let house = House::new(store, schemas, options.environment);
         let (aside, pulse) = (Aside::default(), Pulse::default());
         let places = Semaphore::new(PAGES_AT_ONCE);
         let desk = Desk { safety, house, aside, pulse, requests: None, read_only: options.read_only, places };
-        Ok(Self { listener, address, desk })
+        Ok(Self { listener, address, tls: options.tls, desk })
     }
 
     /// Shows what a server was asked: the last requests it has answered, oldest first.
@@ -166,41 +175,18 @@ impl Console {
         self.address
     }
 
+    /// How a browser finds it.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
+    }
+
     /// Answers until `shutdown` is done, and finishes what it was asked by then.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let (stop, stopping) = watch::channel(false);
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let desk = Arc::new(self.desk);
-        let mut connections = JoinSet::new();
-        tokio::pin!(shutdown);
         let counted = Arc::clone(&desk);
         let beat = tokio::spawn(async move { counted.pulse.beat().await });
-        loop {
-            tokio::select! {
-                () = &mut shutdown => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        // One too many is closed, and a browser tries again.
-                        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                            let serving = connection(stream, Arc::clone(&desk), stopping.clone());
-                            connections.spawn(async move {
-                                serving.await;
-                                drop(place);
-                            });
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "the console did not accept a connection");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                },
-                Some(_) = connections.join_next() => {}
-            }
-        }
+        serve_connections(self.listener, Arc::new(Front(desk)), self.tls, CONNECTIONS_MAX, shutdown).await;
         beat.abort();
-        let _ = stop.send(true);
-        let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
-        connections.shutdown().await;
     }
 }
 
@@ -211,94 +197,29 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((TcpListener::from_std(listener)?, address))
 }
 
-async fn connection(stream: TcpStream, desk: Arc<Desk>, mut stopping: watch::Receiver<bool>) {
-    let service = service_fn(move |request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<Answer, std::convert::Infallible>(respond(&desk, request).await) }
-    });
-    let mut protocol = http1::Builder::new();
-    protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
-    let stream = Reading { stream, pause_max: SEND_PAUSE_MAX, pause: None };
-    let mut serving = std::pin::pin!(protocol.serve_connection(TokioIo::new(stream), service));
-    let mut told = false;
-    loop {
-        tokio::select! {
-            // A browser that goes away is nobody's fault.
-            _ = &mut serving => return,
-            Ok(()) = stopping.changed(), if !told => {
-                told = true;
-                serving.as_mut().graceful_shutdown();
-            }
-        }
+/// What answers connections.
+struct Front(Arc<Desk>);
+
+impl Answering for Front {
+    type Body = Sent;
+
+    const CROWDED: &'static str = "a console has no more";
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        life: &Arc<Life>,
+    ) -> Result<Response<Sent>, hyper::Error> {
+        let answer = respond(&self.0, request, peer, life).await;
+        Ok(answer.map(|body| Sent::new(body, Arc::clone(life))))
     }
 }
 
-/// A connection that is given up when the other side takes nothing for too long.
-struct Reading<S> {
-    stream: S,
-    pause_max: Duration,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Reading<S> {
-    fn within<T>(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if sent.is_ready() {
-            self.pause = None;
-            return sent;
-        }
-        let pause_max = self.pause_max;
-        let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(pause_max)));
-        ready!(pause.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Reading<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Reading<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let sent = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.within(context, sent)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let sent = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.within(context, sent)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-async fn respond(desk: &Arc<Desk>, request: Request<Incoming>) -> Answer {
+async fn respond(desk: &Arc<Desk>, request: Request<Incoming>, _peer: Peer, life: &Life) -> Answer {
     let (head, body) = request.into_parts();
-    if let Err(refusal) = desk.safety.may_ask(&head.method, &head.headers) {
-        return refused(refusal, &head.method, head.uri.path());
+    if let Err(refusal) = desk.safety.may_ask(&head) {
+        return refused(refusal, &head);
     }
     let form = match head.method {
         Method::GET | Method::HEAD => None,
@@ -311,8 +232,8 @@ async fn respond(desk: &Arc<Desk>, request: Request<Incoming>) -> Answer {
                 );
             };
             let form = Given::read(&String::from_utf8_lossy(&body.to_bytes()));
-            if let Err(refusal) = desk.safety.may_change(&head.headers, &form) {
-                return refused(refusal, &head.method, head.uri.path());
+            if let Err(refusal) = desk.safety.may_change(&head, &form) {
+                return refused(refusal, &head);
             }
             Some(form)
         }
@@ -328,8 +249,9 @@ async fn respond(desk: &Arc<Desk>, request: Request<Incoming>) -> Answer {
     if ["format", "count", "scan"].iter().any(|name| given.said(name).is_some())
         && let Err(refusal) = Safety::may_take_long(&head.headers)
     {
-        return refused(refusal, &head.method, head.uri.path());
+        return refused(refusal, &head);
     }
+    let _working = life.at_work();
     let mut answer = made(Arc::clone(desk), path, given, form).await;
     if !desk.safety.has_session(&head.headers)
         && let Ok(cookie) = HeaderValue::from_str(&desk.safety.cookie())
@@ -357,29 +279,11 @@ async fn made(desk: Arc<Desk>, path: Vec<String>, given: Given, form: Option<Giv
     }
 }
 
-fn refused(refusal: Refusal, method: &Method, path: &str) -> Answer {
-    tracing::warn!(%method, path, ?refusal, "the console refused a request");
+fn refused(refusal: Refusal, head: &Parts) -> Answer {
+    tracing::warn!(method = %head.method, path = head.uri.path(), ?refusal, "the console refused a request");
     let status = match refusal {
         Refusal::Host => StatusCode::MISDIRECTED_REQUEST,
         Refusal::Site | Refusal::Token => StatusCode::FORBIDDEN,
     };
     answer::plain(status, refusal.text())
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncWriteExt as _;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn who_takes_nothing_of_what_is_sent_is_given_up() {
-        let (here, _there) = tokio::io::duplex(64);
-        let mut sending = Reading { stream: here, pause_max: Duration::from_millis(20), pause: None };
-        let sent = timeout(Duration::from_secs(30), sending.write_all(&[0; 1000])).await;
-        assert_eq!(
-            sent.expect("it does not wait").expect_err("nobody reads").kind(),
-            io::ErrorKind::TimedOut
-        );
-    }
 }

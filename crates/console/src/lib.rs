@@ -12,13 +12,13 @@
 //! - A record is written through the layer; what somebody else changed meanwhile is not written over.
 //!
 //! ```
-//! use larder::{Environment, Store};
+//! use larder::Store;
 //! use larder_console::{Console, Options};
 //!
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-//! let options = Options { address: "127.0.0.1:0".parse()?, read_only: false, environment: Environment::new() };
+//! let options = Options::at("127.0.0.1:0".parse()?);
 //! let console = Console::bind(Store::memory().await, Box::new(Vec::new), options)?;
-//! println!("the console is on http://{}", console.address());
+//! println!("the console is on {}", console.url());
 //! console.run(async { /* until this future is done */ }).await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;

@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 
 use hyper::Method;
 use hyper::header::{COOKIE, HOST, HeaderMap, ORIGIN};
+use hyper::http::request::Parts;
+use larder_server::Door;
 use parking_lot::Mutex;
 
 use crate::address::Given;
@@ -23,6 +25,10 @@ pub(crate) const TOKEN: &str = "token";
 #[derive(Debug)]
 pub(crate) struct Safety {
     address: SocketAddr,
+    /// Names that were declared.
+    door: Door,
+    /// Over TLS.
+    secure: bool,
     /// In every form.
     token: String,
     /// In the cookie.
@@ -44,7 +50,8 @@ impl Refusal {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Host => {
-                "This console answers to 127.0.0.1, [::1] and localhost alone: open it by one of these."
+                "This console does not answer to that name: open it by 127.0.0.1, [::1], localhost or the address it listens on, or \
+                 start it with --allow-host."
             }
             Self::Site => "This came from a page of another site, and was not done.",
             Self::Token => {
@@ -56,8 +63,8 @@ impl Refusal {
 }
 
 impl Safety {
-    pub(crate) fn new(address: SocketAddr) -> Result<Self, getrandom::Error> {
-        Ok(Self { address, token: random()?, session: random()? })
+    pub(crate) fn new(address: SocketAddr, door: Door, secure: bool) -> Result<Self, getrandom::Error> {
+        Ok(Self { address, door, secure, token: random()?, session: random()? })
     }
 
     pub(crate) fn token(&self) -> &str {
@@ -65,11 +72,11 @@ impl Safety {
     }
 
     /// Whether any page may be given.
-    pub(crate) fn may_ask(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = text(headers, HOST.as_str()).unwrap_or_default();
-        if headers.get_all(HOST).iter().count() != 1
-            || !self.hosts().iter().any(|known| known.eq_ignore_ascii_case(host))
-        {
+    pub(crate) fn may_ask(&self, head: &Parts) -> Result<(), Refusal> {
+        let (method, headers) = (&head.method, &head.headers);
+        let host = host(head).ok_or(Refusal::Host)?;
+        let is_ours = self.hosts().iter().any(|known| known.eq_ignore_ascii_case(host));
+        if !is_ours && !self.is_declared(host) {
             return Err(Refusal::Host);
         }
         // A link on another site may lead here; a frame, a picture or a script there may not.
@@ -87,10 +94,11 @@ impl Safety {
     }
 
     /// Whether something may be changed by this form.
-    pub(crate) fn may_change(&self, headers: &HeaderMap, form: &Given) -> Result<(), Refusal> {
-        let host = text(headers, HOST.as_str()).unwrap_or_default();
-        let origin = text(headers, ORIGIN.as_str());
-        let from_here = origin.is_some_and(|origin| origin.strip_prefix("http://") == Some(host));
+    pub(crate) fn may_change(&self, head: &Parts, form: &Given) -> Result<(), Refusal> {
+        let headers = &head.headers;
+        let scheme = if self.secure { "https://" } else { "http://" };
+        let origin = text(headers, ORIGIN.as_str()).and_then(|origin| origin.strip_prefix(scheme));
+        let from_here = origin.is_some() && origin == host(head);
         let site = text(headers, "sec-fetch-site");
         if !from_here || site.is_some_and(|site| site != "same-origin") {
             return Err(Refusal::Site);
@@ -111,12 +119,19 @@ impl Safety {
 
     /// The cookie that goes with the first page.
     pub(crate) fn cookie(&self) -> String {
-        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), self.session)
+        let secure = if self.secure { "; Secure" } else { "" };
+        format!("{}={}; Path=/; HttpOnly; SameSite=Strict{secure}", self.cookie_name(), self.session)
     }
 
-    /// Cookies know no ports.
+    /// Cookies know no ports. What begins so is taken from a page of this very host by TLS alone.
     fn cookie_name(&self) -> String {
-        format!("larder_console_{}", self.address.port())
+        let prefix = if self.secure { "__Host-" } else { "" };
+        format!("{prefix}larder_console_{}", self.address.port())
+    }
+
+    /// Another name that somebody has declared, or an address of ours. What is before this may have another port.
+    fn is_declared(&self, host: &str) -> bool {
+        self.door != Door::default() && self.door.answers_to(host, self.address.ip())
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -156,6 +171,18 @@ impl Aside {
     }
 }
 
+/// The host that a request names: HTTP/2 has it in the address. None if it names none, or two.
+fn host(head: &Parts) -> Option<&str> {
+    let in_address = head.uri.authority().map(|authority| authority.as_str());
+    let mut in_headers = head.headers.get_all(HOST).iter();
+    match (in_address, in_headers.next(), in_headers.next()) {
+        (Some(host), None, None) => Some(host),
+        (None, Some(host), None) => host.to_str().ok(),
+        (Some(host), Some(same), None) if same == host => Some(host),
+        _ => None,
+    }
+}
+
 fn is_foreign(headers: &HeaderMap) -> bool {
     matches!(text(headers, "sec-fetch-site"), Some("cross-site" | "same-site"))
 }
@@ -179,31 +206,61 @@ fn random() -> Result<String, getrandom::Error> {
 mod tests {
     use super::*;
 
-    fn safety() -> Safety {
-        Safety::new("127.0.0.1:8001".parse().expect("an address")).expect("there is randomness")
+    fn at(address: &str, secure: bool) -> Safety {
+        let address = address.parse().expect("an address");
+        Safety::new(address, Door::default(), secure).expect("there is randomness")
     }
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).parse().expect("a name"), value.parse().expect("a value")))
-            .collect()
+    fn safety() -> Safety {
+        at("127.0.0.1:8001", false)
+    }
+
+    fn head(method: &Method, pairs: &[(&'static str, &str)]) -> Parts {
+        let request = hyper::Request::builder().method(method).uri("/");
+        let request = pairs.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        request.body(()).expect("a request").into_parts().0
     }
 
     #[test]
     fn only_loopback_by_name_and_port_is_answered() {
         let safety = safety();
-        let asked = |host: &str| safety.may_ask(&Method::GET, &headers(&[("host", host)]));
+        let asked = |host: &str| safety.may_ask(&head(&Method::GET, &[("host", host)]));
         for host in ["127.0.0.1:8001", "localhost:8001", "LOCALHOST:8001", "[::1]:8001"] {
             assert_eq!(asked(host), Ok(()), "{host}");
         }
         for host in ["evil.example:8001", "127.0.0.1", "127.0.0.1:8000", "localhost.evil.example:8001", ""] {
             assert_eq!(asked(host), Err(Refusal::Host), "{host}");
         }
-        assert_eq!(safety.may_ask(&Method::GET, &HeaderMap::new()), Err(Refusal::Host));
+        assert_eq!(safety.may_ask(&head(&Method::GET, &[])), Err(Refusal::Host));
         // Where it listens, it answers.
-        let other = Safety::new("127.0.0.2:8001".parse().expect("an address")).expect("there is randomness");
-        assert_eq!(other.may_ask(&Method::GET, &headers(&[("host", "127.0.0.2:8001")])), Ok(()));
+        let other = at("127.0.0.2:8001", false);
+        assert_eq!(other.may_ask(&head(&Method::GET, &[("host", "127.0.0.2:8001")])), Ok(()));
+        let twice = [("host", "127.0.0.1:8001"), ("host", "127.0.0.1:8001")];
+        assert_eq!(safety.may_ask(&head(&Method::GET, &twice)), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn a_declared_name_is_answered_and_http_2_has_it_in_the_address() {
+        let mut door = Door::default();
+        door.allow_host("db.example.com").expect("a name");
+        let address = "0.0.0.0:8001".parse().expect("an address");
+        let safety = Safety::new(address, door, true).expect("there is randomness");
+        for (host, answered) in [
+            ("db.example.com:8001", true),
+            ("DB.example.com", true),
+            ("10.0.0.6:8001", true),
+            ("evil.example:8001", false),
+        ] {
+            assert_eq!(safety.may_ask(&head(&Method::GET, &[("host", host)])).is_ok(), answered, "{host}");
+        }
+        let asked = |uri: &str, host: Option<&str>| {
+            let request = host.iter().fold(hyper::Request::get(uri), |it, host| it.header("host", *host));
+            safety.may_ask(&request.body(()).expect("a request").into_parts().0)
+        };
+        assert_eq!(asked("https://db.example.com:8001/", None), Ok(()));
+        assert_eq!(asked("https://db.example.com:8001/", Some("db.example.com:8001")), Ok(()));
+        assert_eq!(asked("https://db.example.com:8001/", Some("evil.example")), Err(Refusal::Host));
+        assert_eq!(asked("https://evil.example/", None), Err(Refusal::Host));
     }
 
     #[test]
@@ -216,7 +273,7 @@ mod tests {
                 ("sec-fetch-mode", mode),
                 ("sec-fetch-dest", dest),
             ];
-            safety.may_ask(&method, &headers(&all))
+            safety.may_ask(&head(&method, &all))
         };
         assert_eq!(asked(Method::GET, "cross-site", "navigate", "document"), Ok(()));
         assert_eq!(asked(Method::GET, "same-origin", "cors", "empty"), Ok(()));
@@ -239,7 +296,9 @@ mod tests {
         let form = Given::read(&format!("token={}", safety.token()));
         let host = ("host", "localhost:8001");
         let ours = ("origin", "http://localhost:8001");
-        let changed = |pairs: &[(&'static str, &str)], form: &Given| safety.may_change(&headers(pairs), form);
+        let changed = |pairs: &[(&'static str, &str)], form: &Given| {
+            safety.may_change(&head(&Method::POST, pairs), form)
+        };
         assert_eq!(changed(&[host, ours, ("cookie", cookie)], &form), Ok(()));
         assert_eq!(changed(&[host, ours, ("cookie", &format!("a=b; {cookie}"))], &form), Ok(()));
         for origin in ["http://evil.example", "null", "http://127.0.0.1:8001", "https://localhost:8001"] {
@@ -267,5 +326,22 @@ mod tests {
         let cookie = safety().cookie();
         assert!(cookie.starts_with("larder_console_8001="), "{cookie}");
         assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        let cookie = at("127.0.0.1:8001", true).cookie();
+        assert!(cookie.starts_with("__Host-larder_console_8001="), "{cookie}");
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+    }
+
+    #[test]
+    fn over_tls_a_change_comes_from_a_page_that_came_over_tls() {
+        let safety = at("127.0.0.1:8001", true);
+        let cookie = safety.cookie();
+        let cookie = cookie.split(';').next().expect("a cookie");
+        let form = Given::read(&format!("token={}", safety.token()));
+        let changed = |origin: &str| {
+            let all = [("host", "localhost:8001"), ("origin", origin), ("cookie", cookie)];
+            safety.may_change(&head(&Method::POST, &all), &form)
+        };
+        assert_eq!(changed("https://localhost:8001"), Ok(()));
+        assert_eq!(changed("http://localhost:8001"), Err(Refusal::Site));
     }
 }

@@ -26,8 +26,8 @@ use larder_model::{ApiError, Arn, Clock, TableDefinition, TableName, UnixTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::audit::{Audit, Entry};
+use crate::connections::Peer;
 use crate::door::Refusal;
-use crate::http::Peer;
 
 /// How many failures of one address are answered at once.
 const FAILURES_FREE: u32 = 5;

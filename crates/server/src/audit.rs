@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::access::Visitor;
 use crate::budget::Hints;
+use crate::connections::Peer;
 use crate::door::Refusal;
-use crate::http::Peer;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many are kept beside the one that is written.

@@ -52,7 +52,7 @@ mod tls;
 pub use access::Principals;
 pub use audit::Audit;
 pub use config::{Config, StoreConfig};
-pub use connections::GRACE;
+pub use connections::{Answering, GRACE, Life, Peer, Working, serve as serve_connections};
 pub use door::Door;
 pub use error::Error;
 pub use larder_storage::Durability;

@@ -59,7 +59,7 @@ impl Console {
                 open_somewhere(self.address, &opened, files(self.schema.clone()), read_only, |told| {
                     eprintln!("larder: {told}; --address chooses");
                 })?;
-            terminal::print(&format!("the console is on http://{}\n", pages.address()))?;
+            terminal::print(&format!("the console is on {}\n", pages.url()))?;
             pages.run(shutdown).await;
             Ok(ExitCode::SUCCESS)
         })
@@ -87,7 +87,10 @@ pub(super) fn open_somewhere(
     read_only: bool,
     tell: impl FnOnce(String),
 ) -> Result<Pages, String> {
-    let open = |address| open(address, store.clone(), Box::new(schemas.clone()), read_only);
+    let open = |address| {
+        let options = Options { read_only, ..Options::at(address) };
+        open(store.clone(), Box::new(schemas.clone()), options)
+    };
     if let Some(address) = asked {
         return open(address).map_err(|error| advise(&error));
     }
@@ -100,13 +103,8 @@ pub(super) fn open_somewhere(
     }
 }
 
-pub(super) fn open(
-    address: SocketAddr,
-    store: Store,
-    schemas: Schemas,
-    read_only: bool,
-) -> Result<Pages, Error> {
-    Pages::bind(store, schemas, Options { address, read_only, environment: project::environment() })
+pub(super) fn open(store: Store, schemas: Schemas, options: Options) -> Result<Pages, Error> {
+    Pages::bind(store, schemas, Options { environment: project::environment(), ..options })
 }
 
 /// What a server was asked, as the console shows it.

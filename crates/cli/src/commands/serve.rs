@@ -1,7 +1,7 @@
 //! `larder serve`: DynamoDB's protocol on a port.
 //!
 //! Once it accepts requests it prints `listening on http://ADDRESS` to stdout, for programs that start it, and in a second
-//! line, where it has one, `the console is on http://ADDRESS`. What is meant for people goes to stderr, and only to a terminal.
+//! line, where it has one, `the console is on http://ADDRESS`; with TLS both are `https`. What is meant for people goes to stderr, and only to a terminal.
 //!
 //! With `--schema` every write is held against schemas; `schemas.rs` has them. With `--access` and TLS, `keys.rs` has who there is and
 //! the certificates.
@@ -23,7 +23,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use larder::store::STORE_VARIABLE;
 use larder::{Address, Store};
-use larder_console::Console as Pages;
+use larder_console::{Console as Pages, Options};
 use larder_server::{ArchiveOptions, Audit, Config, Door, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
@@ -159,6 +159,7 @@ impl Serve {
                 );
             }
             let store = config.store.clone();
+            let (tls, door) = (config.tls.clone(), config.door.clone());
             let mut server = Server::bind(config).await.map_err(|error| advise(&error))?;
             if let (Some(schemas), Some((seen, rules))) = (schemas, read) {
                 let engine = server.engine().clone();
@@ -173,9 +174,11 @@ impl Serve {
             if let Some((certificates, seen)) = certificates {
                 follow_on(certificates, seen)?;
             }
-            let pages = if no_console { None } else { pages(&mut server, console, paths)? };
-            let opened = pages.as_ref().map(Pages::address);
-            announce(scheme, server.address(), opened, &store)
+            let options = Options { tls, door, ..Options::at(console.unwrap_or(console::PORT)) };
+            let pages =
+                if no_console { None } else { pages(&mut server, console.is_some(), paths, options)? };
+            let opened = pages.as_ref().map(Pages::url);
+            announce(&format!("{scheme}://{}", server.address()), opened.as_deref(), &store)
                 .map_err(|error| format!("cannot write to stdout: {error}"))?;
             let (stop, mut stopped) = tokio::sync::watch::channel(());
             let shown = pages.map(|pages| {
@@ -279,19 +282,20 @@ fn follow_on(followed: impl Followed, seen: Seen) -> Result<(), String> {
 /// somebody opens it.
 fn pages(
     server: &mut Server,
-    asked: Option<SocketAddr>,
+    is_asked_for: bool,
     schemas: Vec<PathBuf>,
+    options: Options,
 ) -> Result<Option<Pages>, String> {
-    let place = format!("dynamodb:http://{}", server.address());
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let place = format!("dynamodb:{scheme}://{}", server.address());
     let store = Store::sharing(server.engine().clone(), server.clock().clone(), place);
-    let address = asked.unwrap_or(console::PORT);
-    match console::open(address, store, Box::new(console::files(schemas)), false) {
+    match console::open(store, Box::new(console::files(schemas)), options) {
         Ok(pages) => {
             let engine = server.engine().clone();
             let pages = pages.with_requests(console::requests(server.requests()));
             Ok(Some(pages.with_metrics(move || console::metrics(&engine))))
         }
-        Err(error) if asked.is_none() => {
+        Err(error) if !is_asked_for => {
             tracing::warn!("there is no console: {}, with --console", console::advise(&error));
             Ok(None)
         }
@@ -348,26 +352,20 @@ fn connections(text: &str) -> Result<usize, String> {
     }
 }
 
-fn announce(
-    scheme: &str,
-    address: SocketAddr,
-    console: Option<SocketAddr>,
-    store: &StoreConfig,
-) -> io::Result<()> {
+fn announce(endpoint: &str, console: Option<&str>, store: &StoreConfig) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let console_line =
-        console.map(|console| format!("the console is on http://{console}\n")).unwrap_or_default();
+    let console_line = console.map(|console| format!("the console is on {console}\n")).unwrap_or_default();
     // At once: whoever has read the first line may read no further.
-    stdout.write_all(format!("listening on {scheme}://{address}\n{console_line}").as_bytes())?;
+    stdout.write_all(format!("listening on {endpoint}\n{console_line}").as_bytes())?;
     stdout.flush()?;
     if io::stderr().is_terminal() {
         let place = match store {
             StoreConfig::Memory => "in memory, gone when it stops".to_owned(),
             StoreConfig::Directory { path, .. } => format!("in {}", path.display()),
         };
-        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url {scheme}://{address}");
+        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url {endpoint}");
         if let Some(console) = console {
-            eprintln!("Look at it in a browser: http://{console}");
+            eprintln!("Look at it in a browser: {console}");
         }
         eprintln!("Stop it with Ctrl-C.");
     }
