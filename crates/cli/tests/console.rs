@@ -2,141 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod browser;
 mod process;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use browser::{Browser, free_address, until};
 use larder_server::TlsFiles;
 use process::{Client, Larder, command};
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::json;
-
-fn free_address() -> String {
-    // Free a moment ago: the system gives such a port to nobody else for a while.
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
 
 fn page(address: &str, path: &str) -> String {
     let answer = ureq::get(format!("http://{address}{path}")).call();
     answer.unwrap_or_else(|error| panic!("{path}: {error}")).body_mut().read_to_string().unwrap()
-}
-
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// Somebody with a browser: cookies are kept, and forms carry what a page gave.
-struct Browser {
-    address: String,
-    /// The certificate it trusts, where TLS is spoken.
-    trusts: Option<PathBuf>,
-    cookies: BTreeMap<String, String>,
-}
-
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Answer {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| {
-            let (known, value) = line.split_once(": ")?;
-            known.eq_ignore_ascii_case(name).then_some(value)
-        })
-    }
-
-    fn token(&self) -> &str {
-        self.body.split("name=\"token\" value=\"").nth(1).expect("a form").split('"').next().unwrap()
-    }
-}
-
-impl Browser {
-    fn new(address: &str, trusts: Option<&Path>) -> Self {
-        let (address, trusts) = (address.to_owned(), trusts.map(Path::to_owned));
-        Self { address, trusts, cookies: BTreeMap::new() }
-    }
-
-    fn get(&mut self, path: &str) -> Answer {
-        self.try_send("GET", path, None).expect(path)
-    }
-
-    /// A form, as it is on a page that has it.
-    fn post(&mut self, path: &str, token: &str, form: &str) -> Answer {
-        self.try_send("POST", path, Some(&format!("token={token}&{form}"))).expect(path)
-    }
-
-    fn try_send(&mut self, method: &str, path: &str, form: Option<&str>) -> Result<Answer, std::io::Error> {
-        let scheme = if self.trusts.is_some() { "https" } else { "http" };
-        let cookies: Vec<String> =
-            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
-        request += &format!("Cookie: {}\r\n", cookies.join("; "));
-        if let Some(form) = form {
-            request += &format!("Origin: {scheme}://{}\r\nContent-Length: {}\r\n", self.address, form.len());
-            request += "Content-Type: application/x-www-form-urlencoded\r\n";
-        }
-        request += "\r\n";
-        request += form.unwrap_or_default();
-        let stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        let text = match &self.trusts {
-            None => exchange(stream, &request)?,
-            Some(certificate) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
-                let provider = Arc::new(rustls::crypto::ring::default_provider());
-                let config = ClientConfig::builder_with_provider(provider)
-                    .with_safe_default_protocol_versions()
-                    .unwrap()
-                    .with_root_certificates(roots)
-                    .with_no_client_auth();
-                let name = ServerName::try_from("127.0.0.1").unwrap();
-                let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-                exchange(StreamOwned::new(connection, stream), &request)?
-            }
-        };
-        let (head, body) = text.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        for line in head.lines().filter_map(|line| line.strip_prefix("set-cookie: ")) {
-            let (name, value) = line.split(';').next().unwrap().split_once('=').unwrap();
-            if line.contains("Max-Age=0") {
-                self.cookies.remove(name);
-            } else {
-                self.cookies.insert(name.to_owned(), value.to_owned());
-            }
-        }
-        Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
-    }
-}
-
-fn exchange(mut stream: impl Read + Write, request: &str) -> Result<String, std::io::Error> {
-    stream.write_all(request.as_bytes())?;
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        // Whoever closes does not always say so first.
-        Err(error) if bytes.is_empty() || error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error),
-        _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-    }
-}
-
-/// Asks again until it is so: a server looks at its files twice a second.
-fn until(mut so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(start.elapsed() < LIMIT, "it takes too long");
-    }
 }
 
 #[test]
@@ -212,7 +94,7 @@ fn a_usual_port_that_is_taken_is_no_error_and_a_chosen_one_is() {
     let address = listener.local_addr().unwrap().to_string();
     for (asked, parts) in [
         (address.as_str(), ["cannot listen", "another program"]),
-        ("0.0.0.0:0", ["loopback alone", "127.0.0.1"]),
+        ("0.0.0.0:0", ["loopback alone", "--access"]),
     ] {
         let refused =
             command(&["--memory", "--dynamodb", "127.0.0.1:0", "--console", asked]).output().unwrap();

@@ -5,7 +5,9 @@
 //! asks for it.
 //!
 //! Promises:
-//! - Only loopback is listened on, and only a request that names it as its host is answered.
+//! - Only loopback is listened on, unless keys are asked for; and only a request that names the console as its host is answered.
+//! - Where keys are asked for ([`Console::asking`]), no page reaches the store but as whoever is signed in, by the decision of the
+//!   endpoint.
 //! - A change needs a form of this very process: its token, its cookie and its origin.
 //! - Whatever an item holds is text on a page, never markup and never a script.
 //! - A secret is on no page before somebody asks for it, and then the log says so.
@@ -28,8 +30,10 @@
 mod address;
 mod answer;
 mod code;
+mod deed;
 mod house;
 mod http;
+mod keys;
 mod pages;
 mod pulse;
 mod query;

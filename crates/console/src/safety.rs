@@ -1,4 +1,4 @@
-//! Who may ask, and who may change: the console has no password, so everything rests on where a request comes from.
+//! Who may ask, and who may change, by where a request comes from: without keys everything rests on that.
 //!
 //! A page of another site can make a browser send requests here, and a name of another site can be made to lead here. So a
 //! request must name loopback as its host, a change must come from a page of ours, and carry what only a page of ours has.
@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use hyper::Method;
 use hyper::header::{COOKIE, HOST, HeaderMap, ORIGIN};
 use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use larder_server::Door;
 use parking_lot::Mutex;
 
@@ -29,6 +30,8 @@ pub(crate) struct Safety {
     door: Door,
     /// Over TLS.
     secure: bool,
+    /// Something before it may speak TLS.
+    proxied: bool,
     /// In every form.
     token: String,
     /// In the cookie.
@@ -63,8 +66,12 @@ impl Refusal {
 }
 
 impl Safety {
-    pub(crate) fn new(address: SocketAddr, door: Door, secure: bool) -> Result<Self, getrandom::Error> {
-        Ok(Self { address, door, secure, token: random()?, session: random()? })
+    pub(crate) fn new(
+        address: SocketAddr,
+        door: Door,
+        (secure, proxied): (bool, bool),
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self { address, door, secure, proxied, token: random()?, session: random()? })
     }
 
     pub(crate) fn token(&self) -> &str {
@@ -93,40 +100,68 @@ impl Safety {
         if is_foreign(headers) { Err(Refusal::Site) } else { Ok(()) }
     }
 
-    /// Whether something may be changed by this form.
+    /// Whether something may be changed by this form of a process that everybody uses, or by the one that asks for a key.
     pub(crate) fn may_change(&self, head: &Parts, form: &Given) -> Result<(), Refusal> {
+        self.is_from_here(head)?;
+        let known = form.get(TOKEN).is_some_and(|token| same(token, &self.token));
+        if known && self.has_session(&head.headers) { Ok(()) } else { Err(Refusal::Token) }
+    }
+
+    /// Whether something may be changed by this form of somebody's session, whose cookie came with it.
+    pub(crate) fn may_change_as(&self, head: &Parts, form: &Given, token: &str) -> Result<(), Refusal> {
+        self.is_from_here(head)?;
+        let known = form.get(TOKEN).is_some_and(|given| same(given, token));
+        if known { Ok(()) } else { Err(Refusal::Token) }
+    }
+
+    fn is_from_here(&self, head: &Parts) -> Result<(), Refusal> {
         let headers = &head.headers;
-        let scheme = if self.secure { "https://" } else { "http://" };
-        let origin = text(headers, ORIGIN.as_str()).and_then(|origin| origin.strip_prefix(scheme));
-        let from_here = origin.is_some() && origin == host(head);
+        let origin = text(headers, ORIGIN.as_str()).and_then(|origin| origin.split_once("://"));
+        let from_here = origin.is_some_and(|(scheme, of)| {
+            let known = if self.secure { scheme == "https" } else { scheme == "http" };
+            (known || self.proxied && scheme == "https") && Some(of) == host(head)
+        });
         let site = text(headers, "sec-fetch-site");
         if !from_here || site.is_some_and(|site| site != "same-origin") {
             return Err(Refusal::Site);
-        }
-        let known = form.get(TOKEN).is_some_and(|token| same(token, &self.token));
-        if !known || !self.has_session(headers) {
-            return Err(Refusal::Token);
         }
         Ok(())
     }
 
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie_name() && same(value, &self.session))
+        cookies(headers, &self.cookie_name("console")).any(|value| same(value, &self.session))
     }
 
     /// The cookie that goes with the first page.
     pub(crate) fn cookie(&self) -> String {
-        let secure = if self.secure { "; Secure" } else { "" };
-        format!("{}={}; Path=/; HttpOnly; SameSite=Strict{secure}", self.cookie_name(), self.session)
+        self.cookie_of("console", &self.session, self.secure)
+    }
+
+    /// Which session a request says it is of.
+    pub(crate) fn signed_in<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        cookies(headers, &self.cookie_name("session")).last()
+    }
+
+    /// The cookie of somebody's session, begun by this request.
+    pub(crate) fn session_cookie(&self, head: &Parts, id: &str) -> String {
+        let origin = text(&head.headers, ORIGIN.as_str()).unwrap_or_default();
+        self.cookie_of("session", id, self.secure || origin.starts_with("https://"))
+    }
+
+    /// What takes it away.
+    pub(crate) fn no_session_cookie(&self) -> String {
+        format!("{}; Max-Age=0", self.cookie_of("session", "", self.secure))
+    }
+
+    fn cookie_of(&self, what: &str, value: &str, secure: bool) -> String {
+        let secure = if secure { "; Secure" } else { "" };
+        format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}", self.cookie_name(what))
     }
 
     /// Cookies know no ports. What begins so is taken from a page of this very host by TLS alone.
-    fn cookie_name(&self) -> String {
+    fn cookie_name(&self, what: &str) -> String {
         let prefix = if self.secure { "__Host-" } else { "" };
-        format!("{prefix}larder_console_{}", self.address.port())
+        format!("{prefix}larder_{what}_{}", self.address.port())
     }
 
     /// Another name that somebody has declared, or an address of ours. What is before this may have another port.
@@ -173,7 +208,7 @@ impl Aside {
 
 /// The host that a request names: HTTP/2 has it in the address. None if it names none, or two.
 fn host(head: &Parts) -> Option<&str> {
-    let in_address = head.uri.authority().map(|authority| authority.as_str());
+    let in_address = head.uri.authority().map(Authority::as_str);
     let mut in_headers = head.headers.get_all(HOST).iter();
     match (in_address, in_headers.next(), in_headers.next()) {
         (Some(host), None, None) => Some(host),
@@ -183,7 +218,20 @@ fn host(head: &Parts) -> Option<&str> {
     }
 }
 
-fn is_foreign(headers: &HeaderMap) -> bool {
+/// The values of the cookies of this name.
+fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// Whether a browser is about to show what it asks for, or does not say.
+pub(crate) fn opens_page(headers: &HeaderMap) -> bool {
+    text(headers, "sec-fetch-mode").is_none_or(|mode| mode == "navigate")
+}
+
+/// Whether a page of another site leads here.
+pub(crate) fn is_foreign(headers: &HeaderMap) -> bool {
     matches!(text(headers, "sec-fetch-site"), Some("cross-site" | "same-site"))
 }
 
@@ -192,11 +240,11 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Compares without telling by its time how much was right.
-fn same(given: &str, known: &str) -> bool {
+pub(crate) fn same(given: &str, known: &str) -> bool {
     given.len() == known.len() && given.bytes().zip(known.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-fn random() -> Result<String, getrandom::Error> {
+pub(crate) fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -208,7 +256,7 @@ mod tests {
 
     fn at(address: &str, secure: bool) -> Safety {
         let address = address.parse().expect("an address");
-        Safety::new(address, Door::default(), secure).expect("there is randomness")
+        Safety::new(address, Door::default(), (secure, false)).expect("there is randomness")
     }
 
     fn safety() -> Safety {
@@ -244,7 +292,7 @@ mod tests {
         let mut door = Door::default();
         door.allow_host("db.example.com").expect("a name");
         let address = "0.0.0.0:8001".parse().expect("an address");
-        let safety = Safety::new(address, door, true).expect("there is randomness");
+        let safety = Safety::new(address, door, (true, false)).expect("there is randomness");
         for (host, answered) in [
             ("db.example.com:8001", true),
             ("DB.example.com", true),
@@ -343,5 +391,20 @@ mod tests {
         };
         assert_eq!(changed("https://localhost:8001"), Ok(()));
         assert_eq!(changed("http://localhost:8001"), Err(Refusal::Site));
+    }
+
+    #[test]
+    fn behind_a_proxy_that_speaks_tls_the_cookie_of_a_session_is_secure() {
+        let address = "127.0.0.1:8001".parse().expect("an address");
+        let safety = Safety::new(address, Door::default(), (false, true)).expect("there is randomness");
+        let form = Given::read("token=mine");
+        for (origin, secure) in [("https://localhost:8001", true), ("http://localhost:8001", false)] {
+            let head = head(&Method::POST, &[("host", "localhost:8001"), ("origin", origin)]);
+            assert_eq!(safety.may_change_as(&head, &form, "mine"), Ok(()));
+            assert_eq!(safety.may_change_as(&head, &form, "another"), Err(Refusal::Token));
+            assert_eq!(safety.session_cookie(&head, "1").ends_with("; Secure"), secure);
+        }
+        let gone = safety.no_session_cookie();
+        assert!(gone.starts_with("larder_session_8001=;") && gone.ends_with("; Max-Age=0"), "{gone}");
     }
 }

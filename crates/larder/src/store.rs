@@ -35,6 +35,7 @@ use larder_schema::schema::StoreLimits;
 
 pub(crate) use bounded::Patience;
 pub use bounded::at_most;
+pub use client::Inside;
 pub use faults::{Fault, Faults};
 pub use items::Page;
 pub use larder_engine::{Lookback, PastChange, ops};
@@ -238,6 +239,25 @@ impl Store {
     /// ```
     pub fn sharing(engine: larder_engine::Engine, clock: Clock, place: String) -> Self {
         Self::on(Arc::new(embedded::Embedded::sharing(engine, clock, place)))
+    }
+
+    /// A store on an endpoint in this process, as one caller may ask it: every request passes what stands before that endpoint,
+    /// and there is no other way to its engine. `lacks` is what the engine cannot do.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::Store;
+    ///
+    /// let store = Store::memory().await;
+    /// let inside = store.inside().expect("it is embedded");
+    /// let same = Store::through(inside, store.clock().clone(), "the same".to_owned(), store.lacks().await?.clone());
+    /// assert!(same.list_tables().await?.is_empty() && same.engine().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn through(inside: Arc<dyn Inside>, clock: Clock, place: String, lacks: Lacks) -> Self {
+        Self::on(Arc::new(dynamodb::DynamoDb::through(inside, clock, place, lacks)))
     }
 
     /// A store on a client that the program has already, in the region of the client.
@@ -834,6 +854,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The engine below an embedded store, for a server that lets others in while this process has it open.
     #[doc(hidden)]
     fn engine(&self) -> Option<&larder_engine::Engine> {
+        None
+    }
+
+    /// What answers it, where that is in this process.
+    #[doc(hidden)]
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
         None
     }
 

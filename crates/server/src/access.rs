@@ -19,10 +19,12 @@ use std::time::{Duration, Instant};
 use hyper::body::Bytes;
 use hyper::header::{HOST, USER_AGENT};
 use hyper::http::request::Parts;
-use larder_auth::{Access, Caller, Circumstances, HttpRequest, Place, Policy, Tables};
+use larder_auth::{
+    Access, AccessKey, Caller, Circumstances, HttpRequest, Place, Policy, Principal, Resource, Secret, Tables,
+};
 use larder_engine::Engine;
 use larder_engine::ops::{DescribeTable, Request, StreamId};
-use larder_model::{ApiError, Arn, Clock, TableDefinition, TableName, UnixTime};
+use larder_model::{ApiError, Arn, Clock, Item, TableDefinition, TableName, UnixTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::audit::{Audit, Entry};
@@ -65,7 +67,7 @@ impl Principals {
 pub(crate) struct Gate {
     pub(crate) principals: Option<Arc<Principals>>,
     /// Everybody has the tables of everybody, whatever region they sign for and whatever account they are of.
-    shared: bool,
+    pub(crate) shared: bool,
     audit: Option<Arc<Audit>>,
     /// What signatures are held against: nobody moves it.
     clock: Clock,
@@ -104,6 +106,12 @@ impl Stranger {
 pub(crate) const BACKUP: &str = "larder:Backup";
 pub(crate) const CLOCK: &str = "larder:MoveClock";
 pub(crate) const METRICS: &str = "larder:ReadMetrics";
+/// And what a console shows beside: what became of an item and of all items of a table, and the last requests.
+pub(crate) const HISTORY: &str = "larder:ReadHistory";
+pub(crate) const CHANGES: &str = "larder:ReadChanges";
+pub(crate) const REQUESTS: &str = "larder:ReadRequests";
+/// What the audit log calls it that somebody showed their key to a console.
+const SIGN_IN: &str = "larder:SignIn";
 
 /// Where tables are, unless they are everybody's.
 const HERE: Place<'static> = Place { region: Arn::REGION, account: Arn::ACCOUNT };
@@ -158,6 +166,56 @@ impl Gate {
         }
     }
 
+    /// Whether somebody who has nothing to sign shows a key as it is. `access` is who there is now.
+    pub(crate) fn recognize<'a>(
+        &self,
+        access: &'a Access,
+        key_id: &str,
+        secret: &str,
+        peer: Peer,
+    ) -> Result<(&'a Principal, &'a AccessKey), Stranger> {
+        let known = access.find(key_id);
+        // It takes as long for a key that nobody has.
+        let nobodys = Secret::new(String::new());
+        let is_right = known.map_or(&nobodys, |(_, key)| &key.secret).is(secret);
+        if let (Some(known), true) = (known, is_right) {
+            return Ok(known);
+        }
+        let error = larder_auth::Error::UnrecognizedClient;
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::not_recognized(peer, self.clock.now(), key_id, &error));
+        }
+        let wait = self.failures.note(peer.address.ip(), Instant::now());
+        Err(Stranger { error: not_let_in(&error), wait })
+    }
+
+    /// Whoever showed this key, as somebody who asks now. None if it is not theirs any more.
+    pub(crate) fn visitor<'a>(
+        &self,
+        access: &'a Access,
+        shown: &AccessKey,
+        region: &str,
+        peer: Peer,
+        user_agent: Option<&'a str>,
+    ) -> Option<Visitor<'a>> {
+        let (principal, key) = access.find(&shown.id)?;
+        let caller = Caller {
+            principal,
+            key_id: key.id.clone(),
+            region: if self.shared { region } else { HERE.region }.to_owned(),
+            is_session: false,
+            is_presigned: false,
+        };
+        let is_theirs = key.secret.is(shown.secret.reveal());
+        is_theirs.then(|| Visitor { caller: Some(caller), peer, user_agent, now: self.clock.now() })
+    }
+
+    pub(crate) fn note_sign_in(&self, visitor: &Visitor<'_>) {
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::action(visitor, SIGN_IN, "*", None));
+        }
+    }
+
     /// Notes a request that was signed as it should, and is none.
     pub(crate) fn note_unread(&self, visitor: &Visitor<'_>, target: &str, error: &ApiError) {
         if let Some(audit) = &self.audit {
@@ -184,20 +242,54 @@ impl Gate {
         request: &Request,
         engine: &Engine,
     ) -> Result<(), ApiError> {
-        let allowed = match &visitor.caller {
-            None => Ok(()),
-            Some(caller) => larder_auth::authorize(
-                caller,
-                request,
-                self.place(caller),
-                &visitor.circumstances(),
-                &Known(engine),
-            ),
-        };
+        let allowed = self.decide(visitor, request, engine);
         if let Some(audit) = &self.audit {
             audit.write(&Entry::request(visitor, request, self.shared, allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
+    }
+
+    /// The same, of what nobody has asked for yet: nothing is noted.
+    pub(crate) fn decide(
+        &self,
+        visitor: &Visitor<'_>,
+        request: &Request,
+        engine: &Engine,
+    ) -> Result<(), larder_auth::Error> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        let circumstances = visitor.circumstances();
+        larder_auth::authorize(caller, request, self.place(caller), &circumstances, &Known(engine))
+    }
+
+    /// Whether the visitor may do to a table what is no operation of DynamoDB's: to the item with this key, or to all.
+    pub(crate) fn authorize_on_table(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+        table: &TableName,
+        key: Option<&Item>,
+        engine: &Engine,
+    ) -> Result<(), ApiError> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        let (place, circumstances) = (self.place(caller), visitor.circumstances());
+        let on = (table, key);
+        let allowed =
+            larder_auth::authorize_on_table(caller, action, on, place, &circumstances, &Known(engine));
+        if let Some(audit) = &self.audit {
+            let resource = Resource::Table(table).arn(place);
+            audit.write(&Entry::action(visitor, action, &resource, allowed.as_ref().err()));
+        }
+        allowed.map_err(|error| not_let_in(&error))
+    }
+
+    /// The same, of what is no operation of DynamoDB's.
+    pub(crate) fn decide_action(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+    ) -> Result<(), larder_auth::Error> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        larder_auth::authorize_action(caller, action, &visitor.circumstances())
     }
 
     /// Whether the visitor may do what is no operation of DynamoDB's.
@@ -206,12 +298,9 @@ impl Gate {
         visitor: &Visitor<'_>,
         action: &'static str,
     ) -> Result<(), ApiError> {
-        let allowed = match &visitor.caller {
-            None => Ok(()),
-            Some(caller) => larder_auth::authorize_action(caller, action, &visitor.circumstances()),
-        };
+        let allowed = self.decide_action(visitor, action);
         if let Some(audit) = &self.audit {
-            audit.write(&Entry::action(visitor, action, allowed.as_ref().err()));
+            audit.write(&Entry::action(visitor, action, "*", allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
     }

@@ -15,7 +15,7 @@ use larder_console::{Console as Pages, Error, Options, SchemaFile, Schemas, Serv
 use larder_engine::Engine;
 use larder_engine::ops::UnitKind;
 use larder_model::metrics::Exposition;
-use larder_server::{Asked, Requests};
+use larder_server::{Asked, Guests, Requests};
 
 use super::{plan, serve};
 use crate::data::{self, chosen::Place};
@@ -105,6 +105,17 @@ pub(super) fn open_somewhere(
 
 pub(super) fn open(store: Store, schemas: Schemas, options: Options) -> Result<Pages, Error> {
     Pages::bind(store, schemas, Options { environment: project::environment(), ..options })
+}
+
+/// The console of a server that asks for keys, which asks for them too.
+pub(super) async fn open_asking(
+    guests: Guests,
+    beside: &Store,
+    schemas: Schemas,
+    options: Options,
+) -> Result<Pages, Error> {
+    let options = Options { environment: project::environment(), ..options };
+    Pages::asking(guests, beside, schemas, options).await
 }
 
 /// What a server was asked, as the console shows it.

@@ -82,7 +82,8 @@ pub(crate) struct Serve {
     /// What is done with a write that breaks a schema
     #[arg(long, value_enum, default_value_t, requires = "schema")]
     schema_mode: ModeWord,
-    /// Where the console is, on loopback: records, states and tables in a browser [default: 127.0.0.1:8001, if it is free]
+    /// Where the console is: records, states and tables in a browser. On loopback, or elsewhere with --access, with which it asks
+    /// for a key, and TLS [default: 127.0.0.1:8001, if it is free]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     console: Option<SocketAddr>,
     /// Open no console
@@ -140,12 +141,6 @@ impl Serve {
                 }
             };
             let (console, no_console, paths) = (self.console, self.no_console, self.schema.clone());
-            if console.is_some() && self.access.is_some() {
-                return Err("the console asks nobody for a key, and --access does: leave out --console, and look with `larder \
-                            console --store dynamodb:URL` and a key in the environment"
-                    .to_owned());
-            }
-            let no_console = no_console || self.access.is_some();
             let access = self.access.as_deref().map(AccessFile::read).transpose()?;
             let certificates = self.tls.read(&self.allow_host)?;
             let mut config = self.into_config()?;
@@ -159,7 +154,7 @@ impl Serve {
                 );
             }
             let store = config.store.clone();
-            let (tls, door) = (config.tls.clone(), config.door.clone());
+            let (tls, door, allow_plain) = (config.tls.clone(), config.door.clone(), config.allow_plain);
             let mut server = Server::bind(config).await.map_err(|error| advise(&error))?;
             if let (Some(schemas), Some((seen, rules))) = (schemas, read) {
                 let engine = server.engine().clone();
@@ -174,9 +169,13 @@ impl Serve {
             if let Some((certificates, seen)) = certificates {
                 follow_on(certificates, seen)?;
             }
-            let options = Options { tls, door, ..Options::at(console.unwrap_or(console::PORT)) };
-            let pages =
-                if no_console { None } else { pages(&mut server, console.is_some(), paths, options)? };
+            let options =
+                Options { tls, door, allow_plain, ..Options::at(console.unwrap_or(console::PORT)) };
+            let pages = if no_console {
+                None
+            } else {
+                pages(&mut server, console.is_some(), paths, options).await?
+            };
             let opened = pages.as_ref().map(Pages::url);
             announce(&format!("{scheme}://{}", server.address()), opened.as_deref(), &store)
                 .map_err(|error| format!("cannot write to stdout: {error}"))?;
@@ -279,8 +278,8 @@ fn follow_on(followed: impl Followed, seen: Seen) -> Result<(), String> {
 }
 
 /// The console beside a server: where it was asked for, or where it is usual if that is free. Nothing is read for it before
-/// somebody opens it.
-fn pages(
+/// somebody opens it. Where the server asks for keys, so does the console.
+async fn pages(
     server: &mut Server,
     is_asked_for: bool,
     schemas: Vec<PathBuf>,
@@ -289,7 +288,12 @@ fn pages(
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let place = format!("dynamodb:{scheme}://{}", server.address());
     let store = Store::sharing(server.engine().clone(), server.clock().clone(), place);
-    match console::open(store, Box::new(console::files(schemas)), options) {
+    let files = Box::new(console::files(schemas));
+    let opened = match server.guests() {
+        None => console::open(store, files, options),
+        Some(guests) => console::open_asking(guests, &store, files, options).await,
+    };
+    match opened {
         Ok(pages) => {
             let engine = server.engine().clone();
             let pages = pages.with_requests(console::requests(server.requests()));

@@ -44,7 +44,7 @@ pub(super) async fn item(room: &Room<'_>, table: &TableName) -> Page {
         div.head { h1.key { span.mono { (line) } } a.button href=(Url::to(["changes", table.as_str()])) { "Changes of the table" } }
     };
     let below = number(room, "before")?;
-    let store = room.desk.house.store_of(table, &room.known);
+    let store = room.house.store_of(table, &room.known);
     let body = match store.look_back(table, Some(found.key.clone()), below, CHANGES).await? {
         None => not_here(room),
         Some(past) if past.changes.is_empty() && past.more_before.is_none() => nothing(table, &past, "item"),
@@ -67,7 +67,7 @@ fn not_here(room: &Room<'_>) -> Markup {
     html! {
         div.empty {
             h2 { "The past cannot be asked from here" }
-            p { "This console looks at " span.mono { (room.desk.house.store().place()) } " as any client does, and DynamoDB's protocol has no question for what an item was. "
+            p { "This console looks at " span.mono { (room.house.store().place()) } " as any client does, and DynamoDB's protocol has no question for what an item was. "
                 "The console of " code { "larder serve" } ", and of a directory, reads the change log. On AWS a table can be restored to a moment." }
         }
     }
@@ -148,7 +148,7 @@ async fn steps(
     Ok(html! {
         @if let Some(since) = past.whole_since { p.quiet { "No change is missing since " (show::unix_moment(since)) "." } }
         @else { p.quiet { "The log is kept for a stream, which forgets after a day; without recovery there may be gaps." } }
-        (line(&steps, chosen, here, room.desk.house.now()))
+        (line(&steps, chosen, here, room.house.now()))
         form.ask action=(here) method="get" {
             @for name in ["pk", "sk"] { @if let Some(value) = room.given.get(name) { input type="hidden" name=(name) value=(value); } }
             div.field {
@@ -289,7 +289,7 @@ fn difference(room: &Room<'_>, table: &TableName, step: &Step<'_>) -> Markup {
 
 /// The changes of a table, newest first, as they come.
 pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
-    let house = &room.desk.house;
+    let house = &room.house;
     let deployed = room.deployed(table).await?;
     let keys: Vec<&str> = deployed.definition.key.attributes().map(|key| key.name.as_str()).collect();
     let here = Url::to(["changes", table.as_str()]);

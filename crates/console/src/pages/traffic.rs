@@ -1,5 +1,6 @@
 //! What happens over time, as small charts: requests, latency, errors, units, growth; hits, calls and dollars by source.
 
+use larder_server::Shown;
 use maud::{Markup, html};
 
 use super::{Page, Room};
@@ -16,6 +17,9 @@ pub(super) fn show(room: &Room<'_>) -> Page {
 }
 
 pub(super) fn section(room: &Room<'_>) -> Markup {
+    if !room.might_see(Shown::Metrics) {
+        return html! {};
+    }
     let pulse = &room.desk.pulse;
     let told = pulse.told(room.known.systems().map(crate::house::Open::schema));
     html! {
