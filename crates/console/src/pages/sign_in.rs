@@ -15,7 +15,7 @@ pub(crate) const TO: &str = "to";
 pub(crate) fn page(token: &str, keys: &Keys, given: &Given, wrong: Option<&str>) -> Markup {
     let main = html! {
         h1 { "Sign in" }
-        p.quiet { "With an access key of " span.mono { (keys.place()) } ": what you may do there, you may do here." }
+        p.quiet { "With an access key of " span.mono { (keys.place().trim_start_matches("dynamodb:")) } ": what you may do there, you may do here." }
         @if let Some(wrong) = wrong { p.notice.bad #wrong role="alert" { (wrong) } }
         form.record method="post" action="/sign-in" {
             input type="hidden" name=(TOKEN) value=(token);
