@@ -419,6 +419,9 @@ test("traffic is shown over time, and goes on while somebody looks", async () =>
   assert.notEqual(await requests.getAttribute("aria-label"), was, "it has gone on");
   assert.match(await page.locator("main").textContent(), /expire within an hour, [\d,]+( or more)? within a day/);
   await accessible(page);
+  await page.goto(`${CONSOLE}/tables/aura-historia-data`);
+  await page.getByRole("img", { name: /^Size of the table since .*: now [\d.]+ .*B/ }).waitFor();
+  await accessible(page);
   await page.goto(READ_ONLY);
   assert.match(await page.locator("#traffic").textContent(), /a store of another program/);
   await done(page);
@@ -704,6 +707,27 @@ test("the changes of a table are seen as they come, filtered", async () => {
   await page.goto(`${CONSOLE}/changes/keiba_data`);
   assert.match(await page.locator(".empty").textContent(), /The past is not kept/);
   assert.ok(href);
+  await done(page);
+});
+
+test("the changes of a store from outside are seen as they come by the stream", async () => {
+  await dynamodb("CreateTable", {
+    TableName: "watched", BillingMode: "PAY_PER_REQUEST", AttributeDefinitions: [{ AttributeName: "id", AttributeType: "S" }],
+    KeySchema: [{ AttributeName: "id", KeyType: "HASH" }], StreamSpecification: { StreamEnabled: true, StreamViewType: "NEW_AND_OLD_IMAGES" },
+  });
+  const page = await open();
+  await page.goto(`${READ_ONLY}/changes/watched`);
+  assert.match(await page.locator(".empty").textContent(), /Nothing came yet/);
+  await accessible(page);
+  await dynamodb("PutItem", { TableName: "watched", Item: { id: { S: "seven" }, price: { N: "1" } } });
+  await page.locator("table.rows tbody tr", { hasText: "made" }).waitFor({ timeout: 10_000 });
+  assert.match(await page.getByRole("status").textContent(), /1 change of 1 that came by the stream/);
+  await accessible(page);
+  await page.getByRole("link", { name: "seven" }).click();
+  assert.match(await page.locator("h1").textContent(), /seven/);
+  await page.goto(`${READ_ONLY}/changes/keiba_data`);
+  assert.match(await page.locator(".empty").textContent(), /no stream to look at/);
+  await dynamodb("DeleteTable", { TableName: "watched" });
   await done(page);
 });
 

@@ -84,6 +84,50 @@ fn s13_one_command_opens_the_store_and_the_console_beside_it() {
 }
 
 #[test]
+fn changes_of_a_store_from_outside_are_seen_as_they_come_by_the_stream() {
+    let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0", "--no-console"]);
+    let client = Client::new(&server.url);
+    let table = |name: &str, stream: bool| {
+        json!({
+            "TableName": name,
+            "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+            "BillingMode": "PAY_PER_REQUEST",
+            "StreamSpecification": if stream {
+                json!({"StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES"})
+            } else {
+                json!({"StreamEnabled": false})
+            },
+        })
+    };
+    client.ok("CreateTable", table("carts", true));
+    client.ok("CreateTable", table("silent", false));
+    client.ok("PutItem", json!({"TableName": "carts", "Item": {"id": {"S": "before"}}}));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_larder"))
+        .args(["console", "--address", "127.0.0.1:0", "--store", &format!("dynamodb:{}", server.url)])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("the console is on http://").expect("it says where").to_owned();
+    let first = page(&address, "/changes/carts");
+    assert!(first.contains("Nothing came yet") && !first.contains("before</a>"), "{first}");
+    client.ok("PutItem", json!({"TableName": "carts", "Item": {"id": {"S": "seven"}, "price": {"N": "1"}}}));
+    client.ok("PutItem", json!({"TableName": "carts", "Item": {"id": {"S": "seven"}, "price": {"N": "2"}}}));
+    client.ok("DeleteItem", json!({"TableName": "carts", "Key": {"id": {"S": "seven"}}}));
+    let shown = page(&address, "/changes/carts");
+    let places = ["deleted</span>", "changed</span>", "made</span>"].map(|word| shown.find(word));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "the newest first: {shown}");
+    assert!(shown.contains("3 changes") && shown.contains("/item/carts?pk=seven"), "{shown}");
+    let touching = page(&address, "/changes/carts?event=changed&attribute=price");
+    assert!(touching.contains("<b>1 change</b>"), "{touching}");
+    assert!(page(&address, "/changes/silent").contains("There is no stream to look at"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_usual_port_that_is_taken_is_no_error_and_a_chosen_one_is() {
     // Whoever has it, this test or another program, it is taken.
     let _taken = TcpListener::bind("127.0.0.1:8001");

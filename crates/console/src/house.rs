@@ -14,6 +14,7 @@ use larder_model::{AttributeValue, Item, KeyAttribute, KeyType, TableDefinition,
 use larder_schema::{CHUNK, Checker, Entity, Loaded, PACKED, Schema, Table};
 use parking_lot::Mutex;
 
+use crate::tails::Tails;
 use crate::work::Works;
 
 /// How long schemas are believed.
@@ -38,6 +39,7 @@ pub(crate) struct House {
     schemas: Arc<Schemas>,
     known: Mutex<Option<(Instant, Arc<Known>)>>,
     works: Works,
+    tails: Tails,
 }
 
 impl fmt::Debug for House {
@@ -99,7 +101,14 @@ pub(crate) struct KnownTable<'a> {
 
 impl House {
     pub(crate) fn new(store: Store, schemas: Arc<Schemas>, environment: Environment) -> Self {
-        Self { store, environment, schemas, known: Mutex::new(None), works: Works::default() }
+        Self {
+            store,
+            environment,
+            schemas,
+            known: Mutex::new(None),
+            works: Works::default(),
+            tails: Tails::default(),
+        }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -113,6 +122,11 @@ impl House {
     /// What takes a while.
     pub(crate) fn works(&self) -> &Works {
         &self.works
+    }
+
+    /// Tables whose changes are watched from outside.
+    pub(crate) fn tails(&self) -> &Tails {
+        &self.tails
     }
 
     pub(crate) fn now(&self) -> UnixTime {

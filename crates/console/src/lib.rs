@@ -39,6 +39,7 @@ mod pulse;
 mod query;
 mod safety;
 mod show;
+mod tails;
 mod work;
 
 pub use house::{SchemaFile, Schemas};

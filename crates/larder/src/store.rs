@@ -17,6 +17,7 @@ mod lazy;
 mod observed;
 mod requests;
 mod skipping;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,6 +46,7 @@ use layered::Layered;
 pub use observed::Probes;
 pub use requests::Requests;
 pub use skipping::Skipped;
+pub use tail::Tail;
 
 /// The variable that names the store when nobody else does.
 ///

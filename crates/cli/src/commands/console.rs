@@ -13,7 +13,7 @@ use clap::Args;
 use larder::{Address, Store};
 use larder_console::{Console as Pages, Error, Options, SchemaFile, Schemas, ServedRequest};
 use larder_engine::Engine;
-use larder_engine::ops::UnitKind;
+use larder_engine::ops::{DescribeTable, ListTables, UnitKind};
 use larder_model::metrics::Exposition;
 use larder_server::{Asked, Guests, Requests};
 
@@ -141,6 +141,14 @@ pub(super) fn metrics(engine: &Engine) -> String {
     if let Ok(activity) = engine.activity() {
         text.gauge("larder_store_live_bytes", "Bytes of all keys and values in the store.")
             .sample(&[], activity.live_bytes);
+    }
+    if let Ok(tables) = engine.list_tables(&ListTables { start: None, limit: None }) {
+        let mut sizes = text.gauge("larder_table_size_bytes", "Bytes of the items of a table.");
+        for table in tables.names {
+            if let Ok(described) = engine.describe_table(&DescribeTable { table: table.clone() }) {
+                sizes.sample(&[("table", table.as_str())], described.bytes);
+            }
+        }
     }
     text.finish()
 }

@@ -1,7 +1,7 @@
 //! The past: what became of one item, and how it was at a moment; and the changes of a table as they come.
 //!
 //! Both are read from the change log, which a table keeps for its stream and for recovery (`pitr`). Only a store that this
-//! process has open can be asked.
+//! process has open can be asked; of others the changes are those that come by the stream while somebody looks.
 
 use larder::UnixTime;
 use larder::jiff::Timestamp;
@@ -14,6 +14,7 @@ use super::item::{self, Found, item_url, key_line, on};
 use super::{Fault, Page, Room, edit, layout};
 use crate::address::Url;
 use crate::show;
+use crate::tails::Came;
 
 /// Changes on a page.
 const CHANGES: usize = 100;
@@ -297,15 +298,22 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
     let given = &room.given;
     let (wanted_event, wanted_key, wanted_name) =
         (given.said("event"), given.said("key"), given.said("attribute"));
-    let body = match house.store_of(table, &room.known).look_back(table, None, below, CHANGES * 2).await? {
-        None => not_here(room),
+    let is_wanted = |change: &&PastChange| {
+        wanted_event.is_none_or(|event| word(change) == event)
+            && wanted_key.is_none_or(|key| key_line(&keys, &change.key).contains(key))
+            && wanted_name.is_none_or(|name| touched(change).iter().any(|touched| touched == name))
+    };
+    let store = house.store_of(table, &room.known);
+    let body = match store.look_back(table, None, below, CHANGES * 2).await? {
+        None => match house.tails().look(&store, table).await? {
+            None => no_stream(room, table),
+            Some(came) => {
+                let rows: Vec<&PastChange> = came.changes.iter().filter(is_wanted).take(CHANGES).collect();
+                by_stream(table, &keys, &came, &rows)
+            }
+        },
         Some(past) if past.changes.is_empty() => nothing(table, &past, "table"),
         Some(past) => {
-            let is_wanted = |change: &&PastChange| {
-                wanted_event.is_none_or(|event| word(change) == event)
-                    && wanted_key.is_none_or(|key| key_line(&keys, &change.key).contains(key))
-                    && wanted_name.is_none_or(|name| touched(change).iter().any(|touched| touched == name))
-            };
             let rows: Vec<&PastChange> = past.changes.iter().filter(is_wanted).take(CHANGES).collect();
             let last = rows
                 .last()
@@ -314,21 +322,7 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
                 .or(past.more_before);
             html! {
                 p role="status" { b { (show::count(rows.len() as u64, "change")) } span.quiet { " of the last " (show::number(past.changes.len() as u64)) } }
-                div.scroll tabindex="0" role="region" aria-label="Changes" {
-                    table.rows {
-                        thead { tr { th { "When" } th { "What" } th { "Item" } th { "Attributes" } } }
-                        tbody {
-                            @for change in &rows {
-                                tr {
-                                    td { (millis(change.time)) }
-                                    td { (event(change)) }
-                                    td.mono { a.open href=(on(Url::to(["item", table.as_str(), "history"]), keys.clone(), &change.key).with("at", change.number.to_string())) { (show::cut(&key_line(&keys, &change.key), 80).0) } }
-                                    td { (show::cut(&touched(change).join(", "), 120).0) }
-                                }
-                            }
-                        }
-                    }
-                }
+                (list(&keys, &rows, |change| on(Url::to(["item", table.as_str(), "history"]), keys.clone(), &change.key).with("at", change.number.to_string())))
                 @if let Some(before) = last {
                     div.pages { a.button #next rel="next" href=(crate::query::settled(given).onto(here.clone()).instead("before", before.to_string())) { "Older ones" } }
                 }
@@ -354,6 +348,55 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
         div data-live[below.is_none()] { (body) }
     };
     Ok(room.page_of(&format!("Changes of {table}"), "/tables", &main))
+}
+
+/// Changes, each with the way to its item.
+fn list(keys: &[&str], rows: &[&PastChange], to: impl Fn(&PastChange) -> Url) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Changes" {
+            table.rows {
+                thead { tr { th { "When" } th { "What" } th { "Item" } th { "Attributes" } } }
+                tbody {
+                    @for change in rows {
+                        tr {
+                            td { (millis(change.time)) }
+                            td { (event(change)) }
+                            td.mono { a.open href=(to(change)) { (show::cut(&key_line(keys, &change.key), 80).0) } }
+                            td { (show::cut(&touched(change).join(", "), 120).0) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What came by the stream since somebody looked first.
+fn by_stream(table: &TableName, keys: &[&str], came: &Came, rows: &[&PastChange]) -> Markup {
+    html! {
+        p role="status" {
+            b { (show::count(rows.len() as u64, "change")) }
+            span.quiet { " of " (show::number(came.changes.len() as u64)) " that came by the stream since " (show::unix_moment(came.since)) }
+        }
+        @if rows.is_empty() {
+            div.empty {
+                h2 { "Nothing came yet" }
+                p { "Changes of " span.mono { (table) } " are shown from now on, for as long as somebody looks; those before are not read." }
+            }
+        } @else {
+            (list(keys, rows, |change| item_url(table, keys.to_vec(), &change.key)))
+        }
+    }
+}
+
+fn no_stream(room: &Room<'_>, table: &TableName) -> Markup {
+    html! {
+        div.empty {
+            h2 { "There is no stream to look at" }
+            p { "This console looks at " span.mono { (room.house.store().place()) } " as any client does, and sees the changes of a table as they come by its stream. "
+                span.mono { (table) } " has none: " code { "stream both" } " in its schema, or " b { "Change it" } " on its page, switches one on." }
+        }
+    }
 }
 
 /// The attributes that a change touched, as far as the log says.

@@ -13,7 +13,7 @@ use maud::html;
 
 use self::change::Told;
 use super::overview::Extent;
-use super::{Fault, Page, Room, layout, overview};
+use super::{Fault, Page, Room, layout, overview, traffic};
 use crate::address::Url;
 use crate::deed::Deed;
 use crate::query::is_denied;
@@ -146,6 +146,7 @@ async fn show_with(room: &Room<'_>, name: &TableName, told: Option<Told<'_>>) ->
                     dt { "Tags" } dd { @if tags.is_empty() { "none" } @for (name, value) in &tags { span.badge { (name) " = " (value) } " " } }
                 }
             }
+            (traffic::growth(room, name))
             section.card {
                 h2 { "Indexes" }
                 @if definition.indexes.is_empty() { p.quiet { "None." } } @else {
