@@ -105,6 +105,8 @@ fn where_keys_are_asked_for_a_stranger_gets_nothing_but_the_page_that_asks() {
     let token = page.token().to_owned();
     let forged = stranger.post("/tables/carts/delete", &token, "name=carts");
     assert_eq!(forged.status, 403, "{}", forged.body);
+    let large = stranger.post("/sign-in", &token, &format!("secret={}", "s".repeat(20_000)));
+    assert_eq!(large.status, 413, "a stranger sends little");
     for (id, secret) in [
         (asking.admin.id.as_str(), asking.reader.secret.as_str()),
         ("LKIAAAAAAAAAAAAAAAAA", asking.admin.secret.as_str()),

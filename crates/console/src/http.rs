@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,12 @@ use crate::safety::{Aside, Refusal, Safety, is_foreign, opens_page};
 /// A form with an item of 400 KB, each byte of which may take three.
 const FORM_BYTES_MAX: usize = 4 << 20;
 const CONNECTIONS_MAX: usize = 64;
+/// A key, its secret, and the page that somebody wanted.
+const KEY_BYTES_MAX: usize = 16 << 10;
+/// Forms that are read at once, and as many of strangers: nobody can fill the memory with them.
+const FORMS_AT_ONCE: usize = 64;
+/// How often a page that takes long is a sign of life of its connection.
+const ALIVE: Duration = Duration::from_secs(15);
 const FORM_TIME_MAX: Duration = Duration::from_secs(30);
 /// A large page takes long to make, and what serves the endpoint beside it has others to answer: it has a thread of its own.
 const PAGES_AT_ONCE: usize = 8;
@@ -149,6 +156,8 @@ pub(crate) struct Desk {
     pub(crate) read_only: bool,
     /// Pages that are made at once.
     places: Semaphore,
+    /// Forms that are read, and those of strangers.
+    forms: [Semaphore; 2],
 }
 
 impl fmt::Debug for Desk {
@@ -193,7 +202,8 @@ impl Console {
         let safety = safety.map_err(|error| Error::Random(error.to_string()))?;
         let (aside, pulse) = (Aside::default(), Pulse::default());
         let places = Semaphore::new(PAGES_AT_ONCE);
-        let desk = Desk { safety, entrance, aside, pulse, requests: None, read_only, places };
+        let forms = [FORMS_AT_ONCE; 2].map(Semaphore::new);
+        let desk = Desk { safety, entrance, aside, pulse, requests: None, read_only, places, forms };
         Ok(Self { listener, address, tls, desk })
     }
 
@@ -271,7 +281,15 @@ async fn respond(desk: &Arc<Desk>, request: Request<Incoming>, peer: Peer, life:
     if let Some(asset) = pages::asset(&path) {
         return asset;
     }
-    let form = match form(&head, body).await {
+    let id = desk.safety.signed_in(&head.headers);
+    let session = match &desk.entrance {
+        Entrance::Open(_) => None,
+        Entrance::Keys(keys) => {
+            id.and_then(|id| keys.find(id, peer, Instant::now(), opens_page(&head.headers)))
+        }
+    };
+    let is_stranger = matches!(desk.entrance, Entrance::Keys(_)) && session.is_none();
+    let form = match form(desk, &head, body, is_stranger).await {
         Ok(form) => form,
         Err(answer) => return answer,
     };
@@ -284,17 +302,12 @@ async fn respond(desk: &Arc<Desk>, request: Request<Incoming>, peer: Peer, life:
                 return refused(refusal, &head);
             }
             let visit = Visit { house: Arc::clone(house), session: None };
-            made(Arc::clone(desk), visit, path, given, form).await
+            alive(life, made(Arc::clone(desk), visit, path, given, form)).await
         }
-        Entrance::Keys(keys) => {
-            let renews = opens_page(&head.headers);
-            let id = desk.safety.signed_in(&head.headers);
-            let session = id.and_then(|id| keys.find(id, peer, Instant::now(), renews));
-            match session {
-                None => stranger(desk, keys, &head, &path, &given, form, peer).await,
-                Some(session) => known(desk, keys, session, &head, path, given, form).await,
-            }
-        }
+        Entrance::Keys(keys) => match session {
+            None => stranger(desk, keys, &head, &path, &given, form, peer).await,
+            Some(session) => alive(life, known(desk, keys, session, &head, path, given, form)).await,
+        },
     };
     if !desk.safety.has_session(&head.headers)
         && let Ok(cookie) = HeaderValue::from_str(&desk.safety.cookie())
@@ -304,16 +317,33 @@ async fn respond(desk: &Arc<Desk>, request: Request<Incoming>, peer: Peer, life:
     answer
 }
 
+/// A page that takes long keeps its connection.
+async fn alive(life: &Life, page: impl Future<Output = Answer>) -> Answer {
+    let mut page = pin!(page);
+    loop {
+        match timeout(ALIVE, page.as_mut()).await {
+            Ok(answer) => return answer,
+            Err(_) => life.sign(),
+        }
+    }
+}
+
 /// What is sent to be done; `None` where a page is asked for.
-async fn form(head: &Parts, body: Incoming) -> Result<Option<Given>, Answer> {
+async fn form(desk: &Desk, head: &Parts, body: Incoming, is_stranger: bool) -> Result<Option<Given>, Answer> {
     match head.method {
         Method::GET | Method::HEAD => Ok(None),
         Method::POST => {
-            let body = timeout(FORM_TIME_MAX, Limited::new(body, FORM_BYTES_MAX).collect()).await;
-            let Ok(Ok(body)) = body else {
+            let [known, strangers] = &desk.forms;
+            let (turns, most) =
+                if is_stranger { (strangers, KEY_BYTES_MAX) } else { (known, FORM_BYTES_MAX) };
+            let read = async {
+                let _turn = turns.acquire().await.ok()?;
+                Limited::new(body, most).collect().await.ok()
+            };
+            let Ok(Some(body)) = timeout(FORM_TIME_MAX, read).await else {
                 return Err(answer::plain(
                     StatusCode::PAYLOAD_TOO_LARGE,
-                    "A form takes 4 MB at most, and half a minute.",
+                    "A form takes 4 MB at most, one with a key 16 KB, and half a minute.",
                 ));
             };
             Ok(Some(Given::read(&String::from_utf8_lossy(&body.to_bytes()))))

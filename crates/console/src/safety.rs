@@ -166,7 +166,8 @@ impl Safety {
 
     /// Another name that somebody has declared, or an address of ours. What is before this may have another port.
     fn is_declared(&self, host: &str) -> bool {
-        self.door != Door::default() && self.door.answers_to(host, self.address.ip())
+        let bound = self.address.ip();
+        (self.door != Door::default() || !bound.is_loopback()) && self.door.answers_to(host, bound)
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -285,6 +286,19 @@ mod tests {
         assert_eq!(other.may_ask(&head(&Method::GET, &[("host", "127.0.0.2:8001")])), Ok(()));
         let twice = [("host", "127.0.0.1:8001"), ("host", "127.0.0.1:8001")];
         assert_eq!(safety.may_ask(&head(&Method::GET, &twice)), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn an_address_that_stands_for_all_is_answered_by_each_of_them() {
+        for (bound, host, answered) in [
+            ("0.0.0.0:8001", "192.168.1.5:8001", true),
+            ("192.168.1.5:8001", "192.168.1.5:8001", true),
+            ("192.168.1.5:8001", "192.168.1.6:8001", false),
+            ("0.0.0.0:8001", "larder:8001", false),
+        ] {
+            let asked = at(bound, true).may_ask(&head(&Method::GET, &[("host", host)]));
+            assert_eq!(asked.is_ok(), answered, "{bound} {host}");
+        }
     }
 
     #[test]

@@ -145,8 +145,8 @@ async fn show_with(room: &Room<'_>, name: &TableName, told: Option<Told<'_>>) ->
                     dt { "Encryption" } dd { @match &definition.encryption { None => "as the store has it", Some(it) => { "KMS " (it.kms_key.as_deref().unwrap_or("(AWS's key)")) } } }
                     dt { "Tags" } dd { @if tags.is_empty() { "none" } @for (name, value) in &tags { span.badge { (name) " = " (value) } " " } }
                 }
+                (traffic::growth(room, name))
             }
-            (traffic::growth(room, name))
             section.card {
                 h2 { "Indexes" }
                 @if definition.indexes.is_empty() { p.quiet { "None." } } @else {
