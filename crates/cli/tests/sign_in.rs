@@ -136,8 +136,8 @@ fn who_is_signed_in_does_what_their_policy_allows_and_nothing_else() {
     let shown = reader.get("/items/carts?by=all");
     assert!(shown.body.contains("seven") && !shown.body.contains("New item"), "{}", shown.body);
     let offered = ["id=\"edit\"", "Delete…", "Duplicate", "New table", "Change it", "Back it up now"];
-    let own = ["href=\"/requests\"", "id=\"traffic\""];
-    let pages = ["/item/carts?pk=seven", "/tables/carts", "/tables", "/backups", "/"];
+    let own = ["href=\"/requests\"", "id=\"traffic\"", ">History<", ">Changes<"];
+    let pages = ["/items/carts", "/item/carts?pk=seven", "/tables/carts", "/tables", "/backups", "/"];
     for path in pages {
         let page = reader.get(path);
         assert_eq!(page.status, 200, "{path}: {}", page.body);

@@ -192,6 +192,11 @@ impl Room<'_> {
         if self.desk.read_only { "This console is read-only." } else { "Your key may not do this." }
     }
 
+    /// Whether the way to the past of an item, or of a table, is offered.
+    fn might_look_back(&self, table: &TableName, key: Option<&Item>) -> bool {
+        self.guest.is_none_or(|guest| guest.might_look_back(table, key))
+    }
+
     fn might_see(&self, what: Shown) -> bool {
         self.guest.is_none_or(|guest| guest.might_see(what))
     }

@@ -266,20 +266,28 @@ impl Gate {
         &self,
         visitor: &Visitor<'_>,
         action: &'static str,
-        table: &TableName,
-        key: Option<&Item>,
+        on: (&TableName, Option<&Item>),
         engine: &Engine,
     ) -> Result<(), ApiError> {
-        let Some(caller) = &visitor.caller else { return Ok(()) };
-        let (place, circumstances) = (self.place(caller), visitor.circumstances());
-        let on = (table, key);
-        let allowed =
-            larder_auth::authorize_on_table(caller, action, on, place, &circumstances, &Known(engine));
-        if let Some(audit) = &self.audit {
-            let resource = Resource::Table(table).arn(place);
+        let allowed = self.decide_on_table(visitor, action, on, engine);
+        if let (Some(audit), Some(caller)) = (&self.audit, &visitor.caller) {
+            let resource = Resource::Table(on.0).arn(self.place(caller));
             audit.write(&Entry::action(visitor, action, &resource, allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
+    }
+
+    /// The same, of what nobody has asked for yet.
+    pub(crate) fn decide_on_table(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+        on: (&TableName, Option<&Item>),
+        engine: &Engine,
+    ) -> Result<(), larder_auth::Error> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        let (place, circumstances) = (self.place(caller), visitor.circumstances());
+        larder_auth::authorize_on_table(caller, action, on, place, &circumstances, &Known(engine))
     }
 
     /// The same, of what is no operation of DynamoDB's.

@@ -166,6 +166,15 @@ impl Guest {
             .is_ok_and(|visitor| self.of.0.gate.decide_action(&visitor, what.action()).is_ok())
     }
 
+    /// Whether they might see what became of an item, or of all items of a table.
+    pub fn might_look_back(&self, table: &TableName, key: Option<&Item>) -> bool {
+        let (inner, access) = (&self.of.0, self.of.0.principals.now());
+        let visitor = self.visitor(&access);
+        visitor.is_ok_and(|visitor| {
+            inner.gate.decide_on_table(&visitor, past(key), (table, key), &inner.engine).is_ok()
+        })
+    }
+
     /// What became of an item, or of all items of a table, as far as the change log has it and they may see it.
     pub async fn look_back(
         &self,
@@ -177,9 +186,8 @@ impl Guest {
         let inner = &self.of.0;
         {
             let access = inner.principals.now();
-            let action = if key.is_some() { HISTORY } else { CHANGES };
-            let visitor = self.visitor(&access)?;
-            inner.gate.authorize_on_table(&visitor, action, table, key.as_ref(), &inner.engine)?;
+            let (visitor, on) = (self.visitor(&access)?, (table, key.as_ref()));
+            inner.gate.authorize_on_table(&visitor, past(key.as_ref()), on, &inner.engine)?;
         }
         let (engine, table, now) = (inner.engine.clone(), table.clone(), inner.clock.now());
         let looked = spawn_blocking(move || engine.look_back(&table, key.as_ref(), before, most, now));
@@ -211,4 +219,9 @@ impl Guest {
             ApiError::NotLetIn { code: error.code(), message: error.to_string() }
         })
     }
+}
+
+/// What policies call looking back at an item, and at all of a table.
+fn past(key: Option<&Item>) -> &'static str {
+    if key.is_some() { HISTORY } else { CHANGES }
 }

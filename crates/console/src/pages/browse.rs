@@ -156,7 +156,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
         (layout::trail(&[("tables".to_owned(), Url::to(["tables"])), (table.to_string(), Url::to(["tables", table.as_str()]))]))
         div.head {
             h1 { "Items of " span.mono { (table) } }
-            a.button href=(Url::to(["changes", table.as_str()])) { "Changes" }
+            @if room.might_look_back(table, None) { a.button href=(Url::to(["changes", table.as_str()])) { "Changes" } }
             @if room.may(Deed::Put(table)) {
                 a.button.primary #new href=(Url::to(["items", table.as_str(), "new"])) { "New item" }
             }

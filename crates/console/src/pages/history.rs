@@ -42,7 +42,7 @@ pub(super) async fn item(room: &Room<'_>, table: &TableName) -> Page {
     let here = on(Url::to(["item", table.as_str(), "history"]), keys.clone(), &found.key);
     let head = html! {
         (layout::trail(&[(table.to_string(), Url::to(["items", table.as_str()])), (line.clone(), item_url(table, keys.clone(), &found.key))]))
-        div.head { h1.key { span.mono { (line) } } a.button href=(Url::to(["changes", table.as_str()])) { "Changes of the table" } }
+        div.head { h1.key { span.mono { (line) } } @if room.might_look_back(table, None) { a.button href=(Url::to(["changes", table.as_str()])) { "Changes of the table" } } }
     };
     let below = number(room, "before")?;
     let store = room.house.store_of(table, &room.known);

@@ -118,7 +118,7 @@ pub(super) async fn show(room: &Room<'_>, table: &TableName, reveal: bool) -> Pa
         }
         div.head {
             h1.key { span.mono { (line) } }
-            a.button href=(url("history")) { "History" }
+            @if room.might_look_back(table, Some(&found.key)) { a.button href=(url("history")) { "History" } }
             @if room.may(Deed::Update(table, &found.key)) { a.button.primary #edit href=(url("edit")) { "Edit" } }
             @if room.may(Deed::Put(table)) {
                 a.button href=(match &kind {

@@ -22,12 +22,12 @@ pub(crate) fn page(token: &str, keys: &Keys, given: &Given, wrong: Option<&str>)
             @if let Some(to) = given.said(TO) { input type="hidden" name=(TO) value=(to); }
             div.field {
                 label for="key" { "Access key ID" }
-                input #key name="key" value=[given.get("key")] required autofocus autocomplete="username" autocapitalize="none" spellcheck="false"
+                input #key name="key" value=[given.get("key")] required autofocus[wrong.is_none()] autocomplete="username" autocapitalize="none" spellcheck="false"
                     aria-invalid=[wrong.map(|_| "true")] aria-describedby=[wrong.map(|_| "wrong")];
             }
             div.field {
                 label for="secret" { "Secret access key" }
-                input #secret name="secret" type="password" required autocomplete="current-password"
+                input #secret name="secret" type="password" required autofocus[wrong.is_some()] autocomplete="current-password"
                     aria-invalid=[wrong.map(|_| "true")] aria-describedby=[wrong.map(|_| "wrong")];
             }
             @if keys.have_regions() {
