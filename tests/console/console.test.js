@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 
-const { ENDPOINT, CONSOLE, READ_ONLY, CHROMIUM, ROOT, UPDATE_DOCS } = process.env;
+const { ENDPOINT, CONSOLE, READ_ONLY, ASKING, ADMIN, READER, CHROMIUM, ROOT, UPDATE_DOCS } = process.env;
 const PORT = new URL(CONSOLE).port;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -419,6 +419,9 @@ test("traffic is shown over time, and goes on while somebody looks", async () =>
   assert.notEqual(await requests.getAttribute("aria-label"), was, "it has gone on");
   assert.match(await page.locator("main").textContent(), /expire within an hour, [\d,]+( or more)? within a day/);
   await accessible(page);
+  await page.goto(`${CONSOLE}/tables/aura-historia-data`);
+  await page.getByRole("img", { name: /^Size of the table since .*: now [\d.]+ .*B/ }).waitFor();
+  await accessible(page);
   await page.goto(READ_ONLY);
   assert.match(await page.locator("#traffic").textContent(), /a store of another program/);
   await done(page);
@@ -707,6 +710,144 @@ test("the changes of a table are seen as they come, filtered", async () => {
   await done(page);
 });
 
+test("the changes of a store from outside are seen as they come by the stream", async () => {
+  await dynamodb("CreateTable", {
+    TableName: "watched", BillingMode: "PAY_PER_REQUEST", AttributeDefinitions: [{ AttributeName: "id", AttributeType: "S" }],
+    KeySchema: [{ AttributeName: "id", KeyType: "HASH" }], StreamSpecification: { StreamEnabled: true, StreamViewType: "NEW_AND_OLD_IMAGES" },
+  });
+  const page = await open();
+  await page.goto(`${READ_ONLY}/changes/watched`);
+  assert.match(await page.locator(".empty").textContent(), /Nothing came yet/);
+  await accessible(page);
+  await dynamodb("PutItem", { TableName: "watched", Item: { id: { S: "seven" }, price: { N: "1" } } });
+  await page.locator("table.rows tbody tr", { hasText: "made" }).waitFor({ timeout: 10_000 });
+  assert.match(await page.getByRole("status").textContent(), /1 change of 1 that came by the stream/);
+  await accessible(page);
+  await page.getByRole("link", { name: "seven" }).click();
+  assert.match(await page.locator("h1").textContent(), /seven/);
+  await page.goto(`${READ_ONLY}/changes/keiba_data`);
+  assert.match(await page.locator(".empty").textContent(), /no stream to look at/);
+  await dynamodb("DeleteTable", { TableName: "watched" });
+  await done(page);
+});
+
+/** A browser in which somebody shows a key to the console that asks for one, on the way to a page. */
+async function signIn([id, secret], path = "/", options = {}) {
+  const page = await open({ ignoreHTTPSErrors: true, ...options });
+  await page.goto(ASKING + path);
+  await page.getByLabel("Access key ID").fill(id);
+  await page.getByLabel("Secret access key").fill(secret);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  return page;
+}
+
+const SHOPS = "/browse/shops/Shop?by=all&scan=1";
+
+test("the page that asks for a key is accessible, light and dark, and leads to where one wanted to go", async () => {
+  const page = await open({ ignoreHTTPSErrors: true });
+  await page.goto(ASKING + SHOPS);
+  assert.match(page.url(), /\/sign-in\?to=/);
+  await accessible(page);
+  await page.emulateMedia({ colorScheme: "dark" });
+  assert.deepEqual(await barriers(page, ["color-contrast"]), []);
+  await page.setViewportSize({ width: 400, height: 800 });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing is wider than a telephone");
+  // By the keyboard alone: the first field has the focus.
+  const [id, secret] = ADMIN.split(" ");
+  await page.keyboard.type(id);
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(secret);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(ASKING + SHOPS);
+  assert.match(await page.getByRole("status").textContent(), /5 rows/);
+  const cookies = await page.context().cookies();
+  const session = cookies.find((cookie) => cookie.name.includes("larder_session"));
+  assert.deepEqual([session.httpOnly, session.secure, session.sameSite], [true, true, "Strict"]);
+  assert.ok(!(await page.content()).includes(secret));
+  await done(page);
+});
+
+test("who may read sees everything, is offered nothing, and a forged form is refused in the endpoint's words", async () => {
+  const page = await signIn(READER.split(" "), SHOPS);
+  await page.locator("a.open").first().click();
+  await page.locator("h1.key").waitFor();
+  await accessible(page);
+  for (const name of ["Edit", "Duplicate", "Delete…"]) assert.equal(await page.getByRole("link", { name }).count(), 0, name);
+  assert.equal(await page.getByRole("link", { name: "Requests" }).count(), 0);
+  assert.match(await page.locator("header").textContent(), /reader/);
+  const record = new URL(page.url());
+  await page.goto(`${ASKING}/item/aura-historia-data/delete${record.search}`);
+  const forged = await page.evaluate(async () => {
+    const body = new URLSearchParams({ token: document.querySelector("[name=token]").value, seen: document.querySelector("[name=seen]").value });
+    const answer = await fetch(location.href, { method: "POST", body });
+    return [answer.status, await answer.text()];
+  });
+  assert.equal(forged[0], 403);
+  assert.match(forged[1], /user\/reader is not authorized to perform: dynamodb:/);
+  await page.goto(`${ASKING}/requests`);
+  assert.match(await page.getByRole("alert").textContent(), /larder:ReadRequests/);
+  await accessible(page);
+  await page.goto(record.href);
+  assert.equal(await page.locator("h1.key").count(), 1, "it is still there");
+  await done(page);
+});
+
+test("who may do everything edits a record over TLS, and after signing out nothing is shown", async () => {
+  const page = await signIn(ADMIN.split(" "), SHOPS);
+  await page.locator("a.open").first().click();
+  const record = page.url();
+  await page.getByRole("link", { name: "Edit" }).click();
+  await page.getByLabel("shop_name").fill("Over TLS");
+  await page.getByRole("button", { name: "Review the change" }).click();
+  await page.getByRole("button", { name: "Write it" }).click();
+  assert.match(await page.locator("main").textContent(), /Saved.*Over TLS/s);
+  await page.goto(`${ASKING}/`);
+  await accessible(page);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  assert.match(page.url(), /\/sign-in$/);
+  await page.goBack();
+  assert.ok(!(await page.content()).includes("Over TLS") && (await page.getByLabel("Access key ID").count()) === 1, "nothing is kept for the way back");
+  await page.goto(record);
+  assert.match(page.url(), /\/sign-in\?to=/);
+  await done(page);
+});
+
+test("a link of another site opens the page of who is signed in, and begins nothing that costs", async () => {
+  const site = createServer((request, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end(`<a id=page href="${ASKING}/tables">there</a><a id=scan href="${ASKING}${SHOPS}">scan</a>`);
+  });
+  await new Promise((ready) => site.listen(0, "127.0.0.1", ready));
+  site.unref();
+  const page = await signIn(ADMIN.split(" "));
+  await page.getByRole("button", { name: "Sign out" }).waitFor();
+  await page.goto(`http://rebound.example:${site.address().port}/`);
+  await page.locator("#page").click();
+  await page.getByRole("heading", { name: "Tables", level: 1 }).waitFor();
+  await page.goto(`http://rebound.example:${site.address().port}/`);
+  await page.locator("#scan").click();
+  assert.match(await page.locator("body").textContent(), /page of another site/);
+  site.close();
+  await done(page);
+});
+
+test("a wrong key is told so, later and later", async () => {
+  const page = await signIn([ADMIN.split(" ")[0], "wrong"]);
+  assert.match(await page.getByRole("alert").textContent(), /Nobody has this key, or its secret is another/);
+  await accessible(page);
+  let took = 0;
+  for (let times = 1; times < 8; times++) {
+    await page.getByLabel("Secret access key").fill("wrong");
+    const begun = Date.now();
+    const answered = page.waitForResponse((answer) => answer.url().endsWith("/sign-in"));
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await answered;
+    took = Date.now() - begun;
+  }
+  assert.ok(took >= 200, `the eighth took ${took} ms`);
+  await done(page);
+});
+
 test("pictures for the documentation", { skip: !UPDATE_DOCS }, async () => {
   const day = Date.now();
   const iso = (hours) => new Date(day - hours * 3600e3).toISOString().slice(0, 19) + "Z";
@@ -740,4 +881,8 @@ test("pictures for the documentation", { skip: !UPDATE_DOCS }, async () => {
     await page.screenshot({ path: `${ROOT}/docs/pictures/console-${name}.png` });
     await done(page);
   }
+  const page = await open({ ignoreHTTPSErrors: true, viewport: { width: 1180, height: 560 } });
+  await page.goto(ASKING);
+  await page.screenshot({ path: `${ROOT}/docs/pictures/console-sign-in.png` });
+  await done(page);
 });

@@ -27,6 +27,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use subtle::ConstantTimeEq as _;
 
 use crate::json::Json;
 use crate::policy::{Policy, PolicyError};
@@ -93,6 +94,12 @@ pub struct Secret(String);
 impl Secret {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// Whether this text is the secret, told in the same time however much of it is right.
+    pub fn is(&self, text: &str) -> bool {
+        let digest = |text: &str| crate::sigv4::hmac(b"larder secret", text.as_bytes());
+        digest(&self.0).ct_eq(&digest(text)).into()
     }
 
     /// The secret itself: to be shown once, written to the access file, or signed with.

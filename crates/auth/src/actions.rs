@@ -198,6 +198,11 @@ impl<'a> Need<'a> {
         Self::touching(action, resource, Touched::default())
     }
 
+    pub(crate) fn on_table(action: &'static str, table: &'a TableName, key: Option<&'a Item>) -> Self {
+        let touched = Touched { items: key.into_iter().collect(), ..Touched::default() };
+        Self::touching(action, Resource::Table(table), touched)
+    }
+
     fn touching(action: &'static str, resource: Resource<'a>, touched: Touched<'a>) -> Self {
         Self { action, resource, touched }
     }

@@ -63,7 +63,7 @@ mod time;
 use std::borrow::Cow;
 
 use larder_engine::ops::Request;
-use larder_model::UnixTime;
+use larder_model::{Item, TableName, UnixTime};
 
 pub use access::{Access, AccessError, AccessKey, KEYS_MAX, Principal, Secret};
 pub use error::Error;
@@ -136,6 +136,18 @@ pub fn authorize_action(
 ) -> Result<(), Error> {
     let need = Need::new(action, Resource::Any);
     permitted(caller, &need, caller.place(), circumstances, &NoTables)
+}
+
+/// Whether the caller may do to a table what is no operation of DynamoDB's: to the item with this key, or to all of them.
+pub fn authorize_on_table(
+    caller: &Caller<'_>,
+    action: &'static str,
+    (table, key): (&TableName, Option<&Item>),
+    place: Place<'_>,
+    circumstances: &Circumstances<'_>,
+    tables: &dyn Tables,
+) -> Result<(), Error> {
+    permitted(caller, &Need::on_table(action, table, key), place, circumstances, tables)
 }
 
 /// Whether the caller has every permission that the request needs. Tables whose names do not say where they are, are at

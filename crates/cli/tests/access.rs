@@ -231,7 +231,7 @@ fn what_cannot_be_meant_is_refused_at_the_start() {
     fs::write(place.path("junk.pem"), "junk").unwrap();
     let serve = ["serve", "--memory"];
     for (more, part) in [
-        (&["--access", "access.json", "--console", "127.0.0.1:0"][..], "leave out --console"),
+        (&["--access", "access.json", "--console", "0.0.0.0:0"][..], "other machines would hear them"),
         (&["--tls-cert", "junk.pem", "--tls-key", "junk.pem"], "junk.pem: there is nothing of the kind"),
         (&["--tls-cert", "junk.pem"], "--tls-key"),
         (&["--tls-client-ca", "junk.pem"], "--tls self-signed"),

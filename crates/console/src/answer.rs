@@ -1,17 +1,65 @@
 //! What is sent back: a page, a file, or another place to go to.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
 use http_body_util::Full;
-use hyper::body::Bytes;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode};
+use larder_server::Life;
 use maud::Markup;
 
 use crate::address::Url;
 
 pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// How much of an answer is handed over at a time.
+const PART_BYTES: usize = 64 << 10;
+
+/// The bytes of an answer on their way. Each part that is taken is a sign of life of its connection, so that a long file arrives
+/// over a slow line.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    rest: Bytes,
+    life: Arc<Life>,
+}
+
+impl Sent {
+    pub(crate) fn new(body: Full<Bytes>, life: Arc<Life>) -> Self {
+        Self { rest: body.into_inner().unwrap_or_default(), life }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        self.life.sign();
+        let most = self.rest.len().min(PART_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(most)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
 
 /// Styles and scripts are files of ours; nothing on a page is either.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \

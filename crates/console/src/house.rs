@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use larder::store::Deployed;
 use larder::{Entry, Environment, Shelf, Store, System, UnixTime};
-use larder_model::{AttributeValue, Item, KeyAttribute, KeyType, TableName};
+use larder_model::{AttributeValue, Item, KeyAttribute, KeyType, TableDefinition, TableName};
 use larder_schema::{CHUNK, Checker, Entity, Loaded, PACKED, Schema, Table};
 use parking_lot::Mutex;
 
+use crate::tails::Tails;
 use crate::work::Works;
 
 /// How long schemas are believed.
@@ -38,6 +39,7 @@ pub(crate) struct House {
     schemas: Arc<Schemas>,
     known: Mutex<Option<(Instant, Arc<Known>)>>,
     works: Works,
+    tails: Tails,
 }
 
 impl fmt::Debug for House {
@@ -84,6 +86,8 @@ pub(crate) struct Open {
     pub(crate) system: System,
     /// What the store calls each table, in the order of the schema.
     pub(crate) names: Vec<TableName>,
+    /// What the schema says of each.
+    definitions: Vec<TableDefinition>,
     checkers: Vec<Checker>,
 }
 
@@ -96,13 +100,14 @@ pub(crate) struct KnownTable<'a> {
 }
 
 impl House {
-    pub(crate) fn new(store: Store, schemas: Schemas, environment: Environment) -> Self {
+    pub(crate) fn new(store: Store, schemas: Arc<Schemas>, environment: Environment) -> Self {
         Self {
             store,
             environment,
-            schemas: Arc::new(schemas),
+            schemas,
             known: Mutex::new(None),
             works: Works::default(),
+            tails: Tails::default(),
         }
     }
 
@@ -117,6 +122,11 @@ impl House {
     /// What takes a while.
     pub(crate) fn works(&self) -> &Works {
         &self.works
+    }
+
+    /// Tables whose changes are watched from outside.
+    pub(crate) fn tails(&self) -> &Tails {
+        &self.tails
     }
 
     pub(crate) fn now(&self) -> UnixTime {
@@ -169,9 +179,10 @@ impl House {
         let setups = schema
             .tables(&self.environment)
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-        let names = setups.into_iter().map(|setup| setup.definition.name).collect();
+        let definitions: Vec<TableDefinition> = setups.into_iter().map(|setup| setup.definition).collect();
+        let names = definitions.iter().map(|definition| definition.name.clone()).collect();
         let system = System::on(schema, self.store.clone(), self.environment.clone());
-        Ok(Open { system: system.map_err(|error| error.to_string())?, names, checkers })
+        Ok(Open { system: system.map_err(|error| error.to_string())?, names, definitions, checkers })
     }
 
     /// A table, if there is one of this name.
@@ -270,6 +281,11 @@ impl Known {
 impl Open {
     pub(crate) fn schema(&self) -> &Schema {
         self.system.schema()
+    }
+
+    /// What the schema says of a table.
+    pub(crate) fn definition(&self, name: &TableName) -> Option<&TableDefinition> {
+        self.definitions.iter().find(|definition| definition.name == *name)
     }
 
     fn table(&self, name: &TableName) -> Option<KnownTable<'_>> {

@@ -19,6 +19,7 @@
 //! /item/TABLE?pk=&sk=                one item; also /edit, /delete, /reveal, /move, /history
 //! /changes/TABLE                     what became of its items, as it comes
 //! /requests                          what the server was asked
+//! /sign-in, /sign-out                where keys are asked for; `http.rs` answers these
 //! ```
 
 mod board;
@@ -35,6 +36,7 @@ mod overview;
 mod requests;
 mod schema;
 mod seed;
+pub(crate) mod sign_in;
 mod tables;
 mod traffic;
 mod work;
@@ -45,13 +47,16 @@ use hyper::StatusCode;
 use larder::store::Deployed;
 use larder::store::ops::{GetItem, ReturnCapacity};
 use larder_model::{Item, TableName};
+use larder_server::{Guest, Shown};
 use maud::{Markup, html};
 
 use crate::address::Given;
 use crate::answer::{self, Answer};
-use crate::house::{Kind, Known};
+use crate::deed::Deed;
+use crate::house::{House, Kind, Known};
 use crate::http::Desk;
-use crate::query;
+use crate::keys;
+use crate::query::{self, is_denied};
 
 const STYLE: &str = include_str!("../assets/console.css");
 const SCRIPT: &str = include_str!("../assets/console.js");
@@ -62,6 +67,11 @@ const ICON: &str = include_str!("../assets/icon.svg");
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) desk: &'a Desk,
+    pub(crate) house: &'a House,
+    /// Who asks, where that is known.
+    pub(crate) guest: Option<&'a Guest>,
+    /// What forms carry.
+    pub(crate) token: &'a str,
     pub(crate) path: Vec<String>,
     pub(crate) given: Given,
     /// What was sent to be done, checked to be from a page of ours.
@@ -72,6 +82,9 @@ pub(crate) struct Asked<'a> {
 #[derive(Debug)]
 struct Room<'a> {
     desk: &'a Desk,
+    house: &'a House,
+    guest: Option<&'a Guest>,
+    token: &'a str,
     known: Arc<Known>,
     given: Given,
     form: Option<Given>,
@@ -86,6 +99,8 @@ enum Fault {
     Asked(String),
     /// It cannot be done, and why.
     Refused(String),
+    /// Whoever asks may not.
+    Denied(String),
     /// The store failed.
     Store(String),
 }
@@ -94,6 +109,7 @@ impl From<larder::store::Error> for Fault {
     fn from(error: larder::store::Error) -> Self {
         match query::Wrong::from(error) {
             query::Wrong::Asked(text) => Self::Asked(text),
+            query::Wrong::Denied(text) => Self::Denied(text),
             query::Wrong::Store(text) => Self::Store(text),
         }
     }
@@ -110,19 +126,25 @@ impl From<larder::Error> for Fault {
 
 type Page = Result<Answer, Fault>;
 
+/// A file of ours, which everybody may have.
+pub(crate) fn asset(path: &[String]) -> Option<Answer> {
+    let ["assets", name] = path.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
+    match name {
+        "console.css" => Some(answer::asset("text/css; charset=utf-8", STYLE)),
+        "icon.svg" => Some(answer::asset("image/svg+xml", ICON)),
+        "console.js" => Some(answer::asset("text/javascript; charset=utf-8", SCRIPT)),
+        _ => None,
+    }
+}
+
 pub(crate) async fn answer(asked: Asked<'_>) -> Answer {
     let parts: Vec<&str> = asked.path.iter().map(String::as_str).collect();
-    match parts.as_slice() {
-        ["assets", "console.css"] => return answer::asset("text/css; charset=utf-8", STYLE),
-        ["assets", "icon.svg"] => return answer::asset("image/svg+xml", ICON),
-        ["assets", "console.js"] => return answer::asset("text/javascript; charset=utf-8", SCRIPT),
-        _ => {}
-    }
     asked.desk.pulse.wake();
-    let known = asked.desk.house.known().await;
+    let known = asked.house.known().await;
     let form = asked.form.map(|form| whole(asked.desk, &form)).transpose();
     let (form, forgotten) = form.map_or_else(|fault| (None, Some(fault)), |form| (form, None));
-    let room = Room { desk: asked.desk, known, given: asked.given, form };
+    let Asked { desk, house, guest, token, given, .. } = asked;
+    let room = Room { desk, house, guest, token, known, given, form };
     if let Some(fault) = forgotten {
         return room.fault(fault);
     }
@@ -160,10 +182,42 @@ fn whole(desk: &Desk, form: &Given) -> Result<Given, Fault> {
 }
 
 impl Room<'_> {
+    /// Whether something is offered: whoever asks may do it, as far as that is known before.
+    fn may(&self, deed: Deed<'_>) -> bool {
+        !self.desk.read_only && self.guest.is_none_or(|guest| guest.might(&deed.request()))
+    }
+
+    /// What is said where something is not offered.
+    fn why_not(&self) -> &'static str {
+        if self.desk.read_only { "This console is read-only." } else { "Your key may not do this." }
+    }
+
+    /// Whether the way to the past of an item, or of a table, is offered.
+    fn might_look_back(&self, table: &TableName, key: Option<&Item>) -> bool {
+        self.guest.is_none_or(|guest| guest.might_look_back(table, key))
+    }
+
+    fn might_see(&self, what: Shown) -> bool {
+        self.guest.is_none_or(|guest| guest.might_see(what))
+    }
+
+    fn may_see(&self, what: Shown) -> Result<(), Fault> {
+        let seen = self.guest.map_or(Ok(()), |guest| guest.may_see(what));
+        seen.map_err(|error| keys::refused(&error).into())
+    }
+
+    /// Whether the store is one of this process, so that nobody pays for it.
+    fn is_free(&self) -> bool {
+        self.house.store().is_embedded() || self.house.store().inside().is_some()
+    }
+
     async fn page(&self, parts: &[&str]) -> Page {
         match (parts, &self.form) {
             ([], None) => overview::show(self).await,
-            (["traffic"], None) => traffic::show(self),
+            (["traffic"], None) => {
+                self.may_see(Shown::Metrics)?;
+                traffic::show(self)
+            }
             (["find"], None) => Ok(overview::find(self)),
             (["browse", system, entity], None) => browse::records(self, &self.kind(system, entity)?).await,
             (["browse", system, entity, "delete"], Some(form)) => {
@@ -199,7 +253,10 @@ impl Room<'_> {
             (["item", table, "delete"], form) => edit::delete(self, &name(table)?, form.as_ref()).await,
             (["item", table, "history"], None) => history::item(self, &name(table)?).await,
             (["changes", table], None) => history::table(self, &name(table)?).await,
-            (["requests"], None) => requests::show(self),
+            (["requests"], None) => {
+                self.may_see(Shown::Requests)?;
+                requests::show(self)
+            }
             (["item", table, "move"], Some(form)) => board::step(self, &name(table)?, form).await,
             _ => Err(Fault::Absent("There is no such page.".to_owned())),
         }
@@ -212,14 +269,22 @@ impl Room<'_> {
     }
 
     async fn deployed(&self, table: &TableName) -> Result<Deployed, Fault> {
-        let deployed = self.desk.house.table(table, &self.known).await?;
+        let deployed = match self.house.table(table, &self.known).await {
+            // Who may read items needs no leave to see the table where a schema says what its keys are.
+            Err(error) if is_denied(&error) => {
+                let definition = self.known.table(table).and_then(|known| known.open.definition(table));
+                let definition = definition.ok_or(error)?.clone();
+                Some(Deployed { definition, busy: None, ttl_attribute: None, pitr_days: None })
+            }
+            deployed => deployed?,
+        };
         deployed.ok_or_else(|| Fault::Absent(format!("There is no table {table}.")))
     }
 
     /// An item as it is now.
     async fn item(&self, table: &TableName, key: Item) -> Result<Option<Item>, Fault> {
         let (table, capacity) = (table.clone(), ReturnCapacity::None);
-        let store = self.desk.house.store_of(&table, &self.known);
+        let store = self.house.store_of(&table, &self.known);
         Ok(store.get_item(GetItem { table, key, projection: None, consistent: true, capacity }).await?)
     }
 
@@ -237,6 +302,7 @@ impl Room<'_> {
         let (status, title, text) = match fault {
             Fault::Absent(text) => (StatusCode::NOT_FOUND, "Not here", text),
             Fault::Asked(text) => (StatusCode::BAD_REQUEST, "Cannot be asked", text),
+            Fault::Denied(text) => (StatusCode::FORBIDDEN, "Not allowed", text),
             Fault::Refused(text) if self.desk.read_only && self.form.is_some() => {
                 (StatusCode::FORBIDDEN, "Not done", text)
             }

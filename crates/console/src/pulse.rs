@@ -18,6 +18,8 @@ pub(crate) const TICK: Duration = Duration::from_secs(5);
 const SAMPLES_MAX: usize = 360;
 /// Entities of which hits and misses are kept.
 const ENTITIES_MAX: usize = 64;
+/// Tables of which the size is kept.
+const TABLES_MAX: usize = 64;
 
 /// What the process counts, in Prometheus' text format.
 pub(crate) type Metrics = Box<dyn Fn() -> String + Send + Sync>;
@@ -40,6 +42,8 @@ impl fmt::Debug for Pulse {
 struct Ring {
     /// Systems and entities, in the order of a sample's figures.
     entities: Vec<(String, String)>,
+    /// Tables, in the order of a sample's sizes.
+    tables: Vec<String>,
     samples: VecDeque<Sample>,
 }
 
@@ -55,6 +59,8 @@ struct Sample {
     bytes: f64,
     /// Hits, misses, calls saved and calls made of each entity.
     entities: Vec<[f64; 4]>,
+    /// The size of each table; those that were made later are missing.
+    tables: Vec<f64>,
 }
 
 /// Figures over time, one a second for each step between two samples, the newest last.
@@ -116,6 +122,11 @@ impl Pulse {
         }
     }
 
+    /// The size of a table over time, and since how many seconds; where it is known.
+    pub(crate) fn growth(&self, table: &str) -> Option<(u64, Series)> {
+        self.ring.lock().growth(table)
+    }
+
     /// What happened, by the sources of these schemas.
     pub(crate) fn told<'a>(&self, schemas: impl Iterator<Item = &'a Schema>) -> Told {
         self.ring.lock().told(schemas)
@@ -136,6 +147,13 @@ impl Ring {
                 }
             }
         }
+        for line in text.lines().filter_map(|line| line.strip_prefix("larder_table_size_bytes{table=\"")) {
+            let name = line.split('"').next().unwrap_or_default().to_owned();
+            if self.tables.len() < TABLES_MAX && !self.tables.contains(&name) {
+                self.tables.push(name);
+            }
+        }
+        let of_table = |table: &String| reading.sum("larder_table_size_bytes", &[("table", table)]);
         let sum = |name: &str| reading.sum(name, &[]);
         let of_entity = |(system, entity): &(String, String)| {
             ["cache_hits", "cache_misses", "saved_calls", "source_calls"].map(|name| {
@@ -151,6 +169,7 @@ impl Ring {
             write_units: sum("larder_consumed_write_capacity_units_total"),
             bytes: sum("larder_store_live_bytes"),
             entities: self.entities.iter().map(of_entity).collect(),
+            tables: self.tables.iter().map(of_table).collect(),
         });
         if self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
@@ -176,6 +195,13 @@ impl Ring {
             bytes: Series(self.samples.iter().map(|sample| sample.bytes).collect()),
             sources: schemas.flat_map(|schema| self.sources(schema)).collect(),
         }
+    }
+
+    fn growth(&self, table: &str) -> Option<(u64, Series)> {
+        let at = self.tables.iter().position(|known| known == table)?;
+        let known = || self.samples.iter().filter_map(|sample| Some((sample.at, *sample.tables.get(at)?)));
+        let (first, last) = (known().next()?.0, known().next_back()?.0);
+        Some((last.duration_since(first).as_secs(), Series(known().map(|(_, bytes)| bytes).collect())))
     }
 
     fn steps(&self) -> impl Iterator<Item = (&Sample, &Sample)> {
@@ -286,6 +312,19 @@ mod tests {
         assert_eq!((web.hits.clone(), web.misses.clone()), (Series(vec![2.0, 4.0]), Series(vec![0.0, 0.0])));
         assert!((web.dollars_saved.expect("it has a price") - 0.6).abs() < 1e-9);
         assert!((web.dollars.now() - 144.0).abs() < 1e-9, "4 calls a second at a cent");
+    }
+
+    #[test]
+    fn a_table_grows_from_when_it_was_seen_first() {
+        let mut ring = Ring::default();
+        let begin = Instant::now();
+        let sizes =
+            ["", "larder_table_size_bytes{table=\"a\"} 10\n", "larder_table_size_bytes{table=\"a\"} 30\n"];
+        for (at, more) in sizes.iter().enumerate() {
+            ring.take(&format!("{}{more}", metrics(1, 1)), begin + Duration::from_secs(5 * at as u64));
+        }
+        assert_eq!(ring.growth("a"), Some((5, Series(vec![10.0, 30.0]))));
+        assert_eq!(ring.growth("b"), None);
     }
 
     #[test]

@@ -57,9 +57,18 @@ pub(crate) enum Wrong {
     /// What was asked makes no sense.
     #[error("{0}")]
     Asked(String),
+    /// Whoever asks may not.
+    #[error("{0}")]
+    Denied(String),
     /// The store failed.
     #[error("{0}")]
     Store(String),
+}
+
+/// Whether somebody may not, rather than something went wrong.
+pub(crate) fn is_denied(error: &larder::store::Error) -> bool {
+    matches!(error, larder::store::Error::Refused { code, .. }
+        if matches!(&**code, "AccessDeniedException" | "UnrecognizedClientException"))
 }
 
 impl From<String> for Wrong {
@@ -73,6 +82,9 @@ impl From<larder::store::Error> for Wrong {
         match &error {
             larder::store::Error::Refused { code, .. } if code == "ValidationException" => {
                 Self::Asked(error.to_string())
+            }
+            larder::store::Error::Refused { message, .. } if is_denied(&error) => {
+                Self::Denied(message.clone())
             }
             _ => Self::Store(error.to_string()),
         }

@@ -1,4 +1,4 @@
-//! Who may ask, and who may change: the console has no password, so everything rests on where a request comes from.
+//! Who may ask, and who may change, by where a request comes from: without keys everything rests on that.
 //!
 //! A page of another site can make a browser send requests here, and a name of another site can be made to lead here. So a
 //! request must name loopback as its host, a change must come from a page of ours, and carry what only a page of ours has.
@@ -8,6 +8,9 @@ use std::net::SocketAddr;
 
 use hyper::Method;
 use hyper::header::{COOKIE, HOST, HeaderMap, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
+use larder_server::Door;
 use parking_lot::Mutex;
 
 use crate::address::Given;
@@ -23,6 +26,12 @@ pub(crate) const TOKEN: &str = "token";
 #[derive(Debug)]
 pub(crate) struct Safety {
     address: SocketAddr,
+    /// Names that were declared.
+    door: Door,
+    /// Over TLS.
+    secure: bool,
+    /// Something before it may speak TLS.
+    proxied: bool,
     /// In every form.
     token: String,
     /// In the cookie.
@@ -44,7 +53,8 @@ impl Refusal {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Host => {
-                "This console answers to 127.0.0.1, [::1] and localhost alone: open it by one of these."
+                "This console does not answer to that name: open it by 127.0.0.1, [::1], localhost or the address it listens on, or \
+                 start it with --allow-host."
             }
             Self::Site => "This came from a page of another site, and was not done.",
             Self::Token => {
@@ -56,8 +66,12 @@ impl Refusal {
 }
 
 impl Safety {
-    pub(crate) fn new(address: SocketAddr) -> Result<Self, getrandom::Error> {
-        Ok(Self { address, token: random()?, session: random()? })
+    pub(crate) fn new(
+        address: SocketAddr,
+        door: Door,
+        (secure, proxied): (bool, bool),
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self { address, door, secure, proxied, token: random()?, session: random()? })
     }
 
     pub(crate) fn token(&self) -> &str {
@@ -65,11 +79,11 @@ impl Safety {
     }
 
     /// Whether any page may be given.
-    pub(crate) fn may_ask(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = text(headers, HOST.as_str()).unwrap_or_default();
-        if headers.get_all(HOST).iter().count() != 1
-            || !self.hosts().iter().any(|known| known.eq_ignore_ascii_case(host))
-        {
+    pub(crate) fn may_ask(&self, head: &Parts) -> Result<(), Refusal> {
+        let (method, headers) = (&head.method, &head.headers);
+        let host = host(head).ok_or(Refusal::Host)?;
+        let is_ours = self.hosts().iter().any(|known| known.eq_ignore_ascii_case(host));
+        if !is_ours && !self.is_declared(host) {
             return Err(Refusal::Host);
         }
         // A link on another site may lead here; a frame, a picture or a script there may not.
@@ -86,37 +100,74 @@ impl Safety {
         if is_foreign(headers) { Err(Refusal::Site) } else { Ok(()) }
     }
 
-    /// Whether something may be changed by this form.
-    pub(crate) fn may_change(&self, headers: &HeaderMap, form: &Given) -> Result<(), Refusal> {
-        let host = text(headers, HOST.as_str()).unwrap_or_default();
-        let origin = text(headers, ORIGIN.as_str());
-        let from_here = origin.is_some_and(|origin| origin.strip_prefix("http://") == Some(host));
+    /// Whether something may be changed by this form of a process that everybody uses, or by the one that asks for a key.
+    pub(crate) fn may_change(&self, head: &Parts, form: &Given) -> Result<(), Refusal> {
+        self.is_from_here(head)?;
+        let known = form.get(TOKEN).is_some_and(|token| same(token, &self.token));
+        if known && self.has_session(&head.headers) { Ok(()) } else { Err(Refusal::Token) }
+    }
+
+    /// Whether something may be changed by this form of somebody's session, whose cookie came with it.
+    pub(crate) fn may_change_as(&self, head: &Parts, form: &Given, token: &str) -> Result<(), Refusal> {
+        self.is_from_here(head)?;
+        let known = form.get(TOKEN).is_some_and(|given| same(given, token));
+        if known { Ok(()) } else { Err(Refusal::Token) }
+    }
+
+    fn is_from_here(&self, head: &Parts) -> Result<(), Refusal> {
+        let headers = &head.headers;
+        let origin = text(headers, ORIGIN.as_str()).and_then(|origin| origin.split_once("://"));
+        let from_here = origin.is_some_and(|(scheme, of)| {
+            let known = if self.secure { scheme == "https" } else { scheme == "http" };
+            (known || self.proxied && scheme == "https") && Some(of) == host(head)
+        });
         let site = text(headers, "sec-fetch-site");
         if !from_here || site.is_some_and(|site| site != "same-origin") {
             return Err(Refusal::Site);
-        }
-        let known = form.get(TOKEN).is_some_and(|token| same(token, &self.token));
-        if !known || !self.has_session(headers) {
-            return Err(Refusal::Token);
         }
         Ok(())
     }
 
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie_name() && same(value, &self.session))
+        cookies(headers, &self.cookie_name("console")).any(|value| same(value, &self.session))
     }
 
     /// The cookie that goes with the first page.
     pub(crate) fn cookie(&self) -> String {
-        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), self.session)
+        self.cookie_of("console", &self.session, self.secure)
     }
 
-    /// Cookies know no ports.
-    fn cookie_name(&self) -> String {
-        format!("larder_console_{}", self.address.port())
+    /// Which session a request says it is of.
+    pub(crate) fn signed_in<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        cookies(headers, &self.cookie_name("session")).last()
+    }
+
+    /// The cookie of somebody's session, begun by this request.
+    pub(crate) fn session_cookie(&self, head: &Parts, id: &str) -> String {
+        let origin = text(&head.headers, ORIGIN.as_str()).unwrap_or_default();
+        self.cookie_of("session", id, self.secure || origin.starts_with("https://"))
+    }
+
+    /// What takes it away.
+    pub(crate) fn no_session_cookie(&self) -> String {
+        format!("{}; Max-Age=0", self.cookie_of("session", "", self.secure))
+    }
+
+    fn cookie_of(&self, what: &str, value: &str, secure: bool) -> String {
+        let secure = if secure { "; Secure" } else { "" };
+        format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}", self.cookie_name(what))
+    }
+
+    /// Cookies know no ports. What begins so is taken from a page of this very host by TLS alone.
+    fn cookie_name(&self, what: &str) -> String {
+        let prefix = if self.secure { "__Host-" } else { "" };
+        format!("{prefix}larder_{what}_{}", self.address.port())
+    }
+
+    /// Another name that somebody has declared, or an address of ours. What is before this may have another port.
+    fn is_declared(&self, host: &str) -> bool {
+        let bound = self.address.ip();
+        (self.door != Door::default() || !bound.is_loopback()) && self.door.answers_to(host, bound)
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -156,7 +207,32 @@ impl Aside {
     }
 }
 
-fn is_foreign(headers: &HeaderMap) -> bool {
+/// The host that a request names: HTTP/2 has it in the address. None if it names none, or two.
+fn host(head: &Parts) -> Option<&str> {
+    let in_address = head.uri.authority().map(Authority::as_str);
+    let mut in_headers = head.headers.get_all(HOST).iter();
+    match (in_address, in_headers.next(), in_headers.next()) {
+        (Some(host), None, None) => Some(host),
+        (None, Some(host), None) => host.to_str().ok(),
+        (Some(host), Some(same), None) if same == host => Some(host),
+        _ => None,
+    }
+}
+
+/// The values of the cookies of this name.
+fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// Whether a browser is about to show what it asks for, or does not say.
+pub(crate) fn opens_page(headers: &HeaderMap) -> bool {
+    text(headers, "sec-fetch-mode").is_none_or(|mode| mode == "navigate")
+}
+
+/// Whether a page of another site leads here.
+pub(crate) fn is_foreign(headers: &HeaderMap) -> bool {
     matches!(text(headers, "sec-fetch-site"), Some("cross-site" | "same-site"))
 }
 
@@ -165,11 +241,11 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Compares without telling by its time how much was right.
-fn same(given: &str, known: &str) -> bool {
+pub(crate) fn same(given: &str, known: &str) -> bool {
     given.len() == known.len() && given.bytes().zip(known.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-fn random() -> Result<String, getrandom::Error> {
+pub(crate) fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -179,31 +255,74 @@ fn random() -> Result<String, getrandom::Error> {
 mod tests {
     use super::*;
 
-    fn safety() -> Safety {
-        Safety::new("127.0.0.1:8001".parse().expect("an address")).expect("there is randomness")
+    fn at(address: &str, secure: bool) -> Safety {
+        let address = address.parse().expect("an address");
+        Safety::new(address, Door::default(), (secure, false)).expect("there is randomness")
     }
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).parse().expect("a name"), value.parse().expect("a value")))
-            .collect()
+    fn safety() -> Safety {
+        at("127.0.0.1:8001", false)
+    }
+
+    fn head(method: &Method, pairs: &[(&'static str, &str)]) -> Parts {
+        let request = hyper::Request::builder().method(method).uri("/");
+        let request = pairs.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        request.body(()).expect("a request").into_parts().0
     }
 
     #[test]
     fn only_loopback_by_name_and_port_is_answered() {
         let safety = safety();
-        let asked = |host: &str| safety.may_ask(&Method::GET, &headers(&[("host", host)]));
+        let asked = |host: &str| safety.may_ask(&head(&Method::GET, &[("host", host)]));
         for host in ["127.0.0.1:8001", "localhost:8001", "LOCALHOST:8001", "[::1]:8001"] {
             assert_eq!(asked(host), Ok(()), "{host}");
         }
         for host in ["evil.example:8001", "127.0.0.1", "127.0.0.1:8000", "localhost.evil.example:8001", ""] {
             assert_eq!(asked(host), Err(Refusal::Host), "{host}");
         }
-        assert_eq!(safety.may_ask(&Method::GET, &HeaderMap::new()), Err(Refusal::Host));
+        assert_eq!(safety.may_ask(&head(&Method::GET, &[])), Err(Refusal::Host));
         // Where it listens, it answers.
-        let other = Safety::new("127.0.0.2:8001".parse().expect("an address")).expect("there is randomness");
-        assert_eq!(other.may_ask(&Method::GET, &headers(&[("host", "127.0.0.2:8001")])), Ok(()));
+        let other = at("127.0.0.2:8001", false);
+        assert_eq!(other.may_ask(&head(&Method::GET, &[("host", "127.0.0.2:8001")])), Ok(()));
+        let twice = [("host", "127.0.0.1:8001"), ("host", "127.0.0.1:8001")];
+        assert_eq!(safety.may_ask(&head(&Method::GET, &twice)), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn an_address_that_stands_for_all_is_answered_by_each_of_them() {
+        for (bound, host, answered) in [
+            ("0.0.0.0:8001", "192.168.1.5:8001", true),
+            ("192.168.1.5:8001", "192.168.1.5:8001", true),
+            ("192.168.1.5:8001", "192.168.1.6:8001", false),
+            ("0.0.0.0:8001", "larder:8001", false),
+        ] {
+            let asked = at(bound, true).may_ask(&head(&Method::GET, &[("host", host)]));
+            assert_eq!(asked.is_ok(), answered, "{bound} {host}");
+        }
+    }
+
+    #[test]
+    fn a_declared_name_is_answered_and_http_2_has_it_in_the_address() {
+        let mut door = Door::default();
+        door.allow_host("db.example.com").expect("a name");
+        let address = "0.0.0.0:8001".parse().expect("an address");
+        let safety = Safety::new(address, door, (true, false)).expect("there is randomness");
+        for (host, answered) in [
+            ("db.example.com:8001", true),
+            ("DB.example.com", true),
+            ("10.0.0.6:8001", true),
+            ("evil.example:8001", false),
+        ] {
+            assert_eq!(safety.may_ask(&head(&Method::GET, &[("host", host)])).is_ok(), answered, "{host}");
+        }
+        let asked = |uri: &str, host: Option<&str>| {
+            let request = host.iter().fold(hyper::Request::get(uri), |it, host| it.header("host", *host));
+            safety.may_ask(&request.body(()).expect("a request").into_parts().0)
+        };
+        assert_eq!(asked("https://db.example.com:8001/", None), Ok(()));
+        assert_eq!(asked("https://db.example.com:8001/", Some("db.example.com:8001")), Ok(()));
+        assert_eq!(asked("https://db.example.com:8001/", Some("evil.example")), Err(Refusal::Host));
+        assert_eq!(asked("https://evil.example/", None), Err(Refusal::Host));
     }
 
     #[test]
@@ -216,7 +335,7 @@ mod tests {
                 ("sec-fetch-mode", mode),
                 ("sec-fetch-dest", dest),
             ];
-            safety.may_ask(&method, &headers(&all))
+            safety.may_ask(&head(&method, &all))
         };
         assert_eq!(asked(Method::GET, "cross-site", "navigate", "document"), Ok(()));
         assert_eq!(asked(Method::GET, "same-origin", "cors", "empty"), Ok(()));
@@ -239,7 +358,9 @@ mod tests {
         let form = Given::read(&format!("token={}", safety.token()));
         let host = ("host", "localhost:8001");
         let ours = ("origin", "http://localhost:8001");
-        let changed = |pairs: &[(&'static str, &str)], form: &Given| safety.may_change(&headers(pairs), form);
+        let changed = |pairs: &[(&'static str, &str)], form: &Given| {
+            safety.may_change(&head(&Method::POST, pairs), form)
+        };
         assert_eq!(changed(&[host, ours, ("cookie", cookie)], &form), Ok(()));
         assert_eq!(changed(&[host, ours, ("cookie", &format!("a=b; {cookie}"))], &form), Ok(()));
         for origin in ["http://evil.example", "null", "http://127.0.0.1:8001", "https://localhost:8001"] {
@@ -267,5 +388,37 @@ mod tests {
         let cookie = safety().cookie();
         assert!(cookie.starts_with("larder_console_8001="), "{cookie}");
         assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        let cookie = at("127.0.0.1:8001", true).cookie();
+        assert!(cookie.starts_with("__Host-larder_console_8001="), "{cookie}");
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+    }
+
+    #[test]
+    fn over_tls_a_change_comes_from_a_page_that_came_over_tls() {
+        let safety = at("127.0.0.1:8001", true);
+        let cookie = safety.cookie();
+        let cookie = cookie.split(';').next().expect("a cookie");
+        let form = Given::read(&format!("token={}", safety.token()));
+        let changed = |origin: &str| {
+            let all = [("host", "localhost:8001"), ("origin", origin), ("cookie", cookie)];
+            safety.may_change(&head(&Method::POST, &all), &form)
+        };
+        assert_eq!(changed("https://localhost:8001"), Ok(()));
+        assert_eq!(changed("http://localhost:8001"), Err(Refusal::Site));
+    }
+
+    #[test]
+    fn behind_a_proxy_that_speaks_tls_the_cookie_of_a_session_is_secure() {
+        let address = "127.0.0.1:8001".parse().expect("an address");
+        let safety = Safety::new(address, Door::default(), (false, true)).expect("there is randomness");
+        let form = Given::read("token=mine");
+        for (origin, secure) in [("https://localhost:8001", true), ("http://localhost:8001", false)] {
+            let head = head(&Method::POST, &[("host", "localhost:8001"), ("origin", origin)]);
+            assert_eq!(safety.may_change_as(&head, &form, "mine"), Ok(()));
+            assert_eq!(safety.may_change_as(&head, &form, "another"), Err(Refusal::Token));
+            assert_eq!(safety.session_cookie(&head, "1").ends_with("; Secure"), secure);
+        }
+        let gone = safety.no_session_cookie();
+        assert!(gone.starts_with("larder_session_8001=;") && gone.ends_with("; Max-Age=0"), "{gone}");
     }
 }

@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 
 #[path = "pages/schema.rs"]
 mod schema;
+#[path = "pages/slow.rs"]
+mod slow;
 #[path = "pages/tables.rs"]
 mod tables;
 #[path = "pages/work.rs"]
@@ -73,8 +75,7 @@ fn serve(store: Store, read_only: bool) -> Running {
 }
 
 fn serve_with(store: Store, read_only: bool, schemas: Schemas) -> Running {
-    let options =
-        Options { address: "127.0.0.1:0".parse().unwrap(), read_only, environment: Environment::new() };
+    let options = Options { read_only, ..Options::at("127.0.0.1:0".parse().unwrap()) };
     let console = Console::bind(store.clone(), schemas, options).unwrap();
     let address = console.address();
     let (stop, stopped) = oneshot::channel();
@@ -453,8 +454,7 @@ async fn what_is_chosen_is_deleted_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_loopback_is_listened_on() {
-    let options =
-        Options { address: "0.0.0.0:0".parse().unwrap(), read_only: false, environment: Environment::new() };
+    let options = Options::at("0.0.0.0:0".parse().unwrap());
     let refused = Console::bind(Store::memory().await, Box::new(Vec::new), options);
     assert!(refused.unwrap_err().to_string().contains("loopback alone"));
 }

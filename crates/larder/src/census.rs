@@ -50,7 +50,7 @@ pub struct Size {
 }
 
 /// How many items of a table expire in the seconds from now on, counted up to a bound and without reading any of them.
-/// `None`: only an embedded store keeps account of that.
+/// `None`: only a store of this process keeps account of that.
 ///
 /// ```
 /// # larder::schema!("examples/pages.larder");
@@ -71,11 +71,7 @@ pub fn expiring(
     seconds: i64,
     most: usize,
 ) -> Result<Option<u64>, store::Error> {
-    let Some(engine) = store.engine() else { return Ok(None) };
-    let now = store.clock().now();
-    let until = UnixTime::from_seconds(now.seconds().saturating_add(seconds));
-    let count = engine.expiring(table, now, until, most).map_err(store::Error::Engine)?;
-    Ok(Some(count as u64))
+    store.inside().map_or(Ok(None), |inside| inside.expiring(table, seconds, most))
 }
 
 /// What the store itself says about a table; `None` when there is none.

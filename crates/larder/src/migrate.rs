@@ -89,6 +89,7 @@ use state::Hold;
 
 pub use report::{Event, Late, Need, Options, Outcome, Plan, TablePlan, Unconverted, Watch};
 pub use state::{Phase, State, TABLE, known};
+pub(crate) use stream::{failed, item, says};
 
 /// How long a table is kept when the schema does not say.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -17,6 +17,7 @@ mod lazy;
 mod observed;
 mod requests;
 mod skipping;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,7 @@ use larder_schema::schema::StoreLimits;
 
 pub(crate) use bounded::Patience;
 pub use bounded::at_most;
+pub use client::Inside;
 pub(crate) use dynamodb::once;
 pub use faults::{Fault, Faults};
 pub use items::Page;
@@ -45,6 +47,7 @@ use layered::Layered;
 pub use observed::Probes;
 pub use requests::Requests;
 pub use skipping::Skipped;
+pub use tail::Tail;
 
 /// The variable that names the store when nobody else does.
 ///
@@ -239,6 +242,25 @@ impl Store {
     /// ```
     pub fn sharing(engine: larder_engine::Engine, clock: Clock, place: String) -> Self {
         Self::on(Arc::new(embedded::Embedded::sharing(engine, clock, place)))
+    }
+
+    /// A store on an endpoint in this process, as one caller may ask it: every request passes what stands before that endpoint,
+    /// and there is no other way to its engine. `lacks` is what the engine cannot do.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use larder::Store;
+    ///
+    /// let store = Store::memory().await;
+    /// let inside = store.inside().expect("it is embedded");
+    /// let same = Store::through(inside, store.clock().clone(), "the same".to_owned(), store.lacks().await?.clone());
+    /// assert!(same.list_tables().await?.is_empty() && same.engine().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn through(inside: Arc<dyn Inside>, clock: Clock, place: String, lacks: Lacks) -> Self {
+        Self::on(Arc::new(dynamodb::DynamoDb::through(inside, clock, place, lacks)))
     }
 
     /// A store on a client that the program has already, in the region of the client.
@@ -835,6 +857,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The engine below an embedded store, for a server that lets others in while this process has it open.
     #[doc(hidden)]
     fn engine(&self) -> Option<&larder_engine::Engine> {
+        None
+    }
+
+    /// What answers it, where that is in this process.
+    #[doc(hidden)]
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
         None
     }
 

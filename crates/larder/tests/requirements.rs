@@ -28,7 +28,7 @@ const ANYWHERE: [&str; 29] = [
 
 /// What is missing of rows that no test shows, or only in part.
 const MISSING: [(&str, &str); 5] = [
-    ("A5", "in the console, the history and the changes of a store from outside"),
+    ("A5", "in the console, the history of a store from outside"),
     ("K13", "Larder in Python"),
     ("S15", "Larder in Python"),
     ("T13", "Larder in TypeScript"),

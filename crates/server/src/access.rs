@@ -19,15 +19,17 @@ use std::time::{Duration, Instant};
 use hyper::body::Bytes;
 use hyper::header::{HOST, USER_AGENT};
 use hyper::http::request::Parts;
-use larder_auth::{Access, Caller, Circumstances, HttpRequest, Place, Policy, Tables};
+use larder_auth::{
+    Access, AccessKey, Caller, Circumstances, HttpRequest, Place, Policy, Principal, Resource, Secret, Tables,
+};
 use larder_engine::Engine;
 use larder_engine::ops::{DescribeTable, Request, StreamId};
-use larder_model::{ApiError, Arn, Clock, Space, TableDefinition, TableName, UnixTime};
+use larder_model::{ApiError, Arn, Clock, Item, Space, TableDefinition, TableName, UnixTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::audit::{Audit, Entry};
+use crate::connections::Peer;
 use crate::door::Refusal;
-use crate::http::Peer;
 
 /// How many failures of one address are answered at once.
 const FAILURES_FREE: u32 = 5;
@@ -107,6 +109,12 @@ impl Stranger {
 pub(crate) const BACKUP: &str = "larder:Backup";
 pub(crate) const CLOCK: &str = "larder:MoveClock";
 pub(crate) const METRICS: &str = "larder:ReadMetrics";
+/// And what a console shows beside: what became of an item and of all items of a table, and the last requests.
+pub(crate) const HISTORY: &str = "larder:ReadHistory";
+pub(crate) const CHANGES: &str = "larder:ReadChanges";
+pub(crate) const REQUESTS: &str = "larder:ReadRequests";
+/// What the audit log calls it that somebody showed their key to a console.
+const SIGN_IN: &str = "larder:SignIn";
 
 /// Where tables are whose names do not say where, unless they are everybody's.
 pub(crate) const HERE: Place<'static> = Place { region: Arn::REGION, account: Arn::ACCOUNT };
@@ -164,6 +172,57 @@ impl Gate {
         }
     }
 
+    /// Whether somebody who has nothing to sign shows a key as it is. `access` is who there is now.
+    pub(crate) fn recognize<'a>(
+        &self,
+        access: &'a Access,
+        key_id: &str,
+        secret: &str,
+        peer: Peer,
+    ) -> Result<(&'a Principal, &'a AccessKey), Stranger> {
+        let known = access.find(key_id);
+        // It takes as long for a key that nobody has.
+        let nobodys = Secret::new(String::new());
+        let is_right = known.map_or(&nobodys, |(_, key)| &key.secret).is(secret);
+        if let (Some(known), true) = (known, is_right) {
+            return Ok(known);
+        }
+        let error = larder_auth::Error::UnrecognizedClient;
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::not_recognized(peer, self.clock.now(), key_id, &error));
+        }
+        let wait = self.failures.note(peer.address.ip(), Instant::now());
+        Err(Stranger { error: not_let_in(&error), wait })
+    }
+
+    /// Whoever showed this key, as somebody who asks now. None if it is not theirs any more, or if they name no region.
+    pub(crate) fn visitor<'a>(
+        &self,
+        access: &'a Access,
+        shown: &AccessKey,
+        region: &str,
+        peer: Peer,
+        user_agent: Option<&'a str>,
+    ) -> Option<Visitor<'a>> {
+        let (principal, key) = access.find(&shown.id)?;
+        let caller = Caller {
+            principal,
+            key_id: key.id.clone(),
+            region: region.to_owned(),
+            is_session: false,
+            is_presigned: false,
+        };
+        let is_theirs = key.secret.is(shown.secret.reveal());
+        let space = self.space(&caller).ok()?;
+        is_theirs.then(|| Visitor { caller: Some(caller), space, peer, user_agent, now: self.clock.now() })
+    }
+
+    pub(crate) fn note_sign_in(&self, visitor: &Visitor<'_>) {
+        if let Some(audit) = &self.audit {
+            audit.write(&Entry::action(visitor, SIGN_IN, "*", None));
+        }
+    }
+
     /// Notes a request that was signed as it should, and is none.
     pub(crate) fn note_unread(&self, visitor: &Visitor<'_>, target: &str, error: &ApiError) {
         if let Some(audit) = &self.audit {
@@ -204,20 +263,62 @@ impl Gate {
         request: &Request,
         engine: &Engine,
     ) -> Result<(), ApiError> {
-        let allowed = match &visitor.caller {
-            None => Ok(()),
-            Some(caller) => larder_auth::authorize(
-                caller,
-                request,
-                self.place(caller),
-                &visitor.circumstances(),
-                &Known(engine),
-            ),
-        };
+        let allowed = self.decide(visitor, request, engine);
         if let Some(audit) = &self.audit {
             audit.write(&Entry::request(visitor, request, self.shared, allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
+    }
+
+    /// The same, of what nobody has asked for yet: nothing is noted.
+    pub(crate) fn decide(
+        &self,
+        visitor: &Visitor<'_>,
+        request: &Request,
+        engine: &Engine,
+    ) -> Result<(), larder_auth::Error> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        let circumstances = visitor.circumstances();
+        larder_auth::authorize(caller, request, self.place(caller), &circumstances, &Known(engine))
+    }
+
+    /// Whether the visitor may do to a table what is no operation of DynamoDB's: to the item with this key, or to all.
+    pub(crate) fn authorize_on_table(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+        on: (&TableName, Option<&Item>),
+        engine: &Engine,
+    ) -> Result<(), ApiError> {
+        let allowed = self.decide_on_table(visitor, action, on, engine);
+        if let (Some(audit), Some(caller)) = (&self.audit, &visitor.caller) {
+            let resource = Resource::Table(on.0).arn(self.place(caller));
+            audit.write(&Entry::action(visitor, action, &resource, allowed.as_ref().err()));
+        }
+        allowed.map_err(|error| not_let_in(&error))
+    }
+
+    /// The same, of what nobody has asked for yet.
+    pub(crate) fn decide_on_table(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+        on: (&TableName, Option<&Item>),
+        engine: &Engine,
+    ) -> Result<(), larder_auth::Error> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        let (place, circumstances) = (self.place(caller), visitor.circumstances());
+        larder_auth::authorize_on_table(caller, action, on, place, &circumstances, &Known(engine))
+    }
+
+    /// The same, of what is no operation of DynamoDB's.
+    pub(crate) fn decide_action(
+        &self,
+        visitor: &Visitor<'_>,
+        action: &'static str,
+    ) -> Result<(), larder_auth::Error> {
+        let Some(caller) = &visitor.caller else { return Ok(()) };
+        larder_auth::authorize_action(caller, action, &visitor.circumstances())
     }
 
     /// Whether the visitor may do what is no operation of DynamoDB's.
@@ -226,18 +327,23 @@ impl Gate {
         visitor: &Visitor<'_>,
         action: &'static str,
     ) -> Result<(), ApiError> {
-        let allowed = match &visitor.caller {
-            None => Ok(()),
-            Some(caller) => larder_auth::authorize_action(caller, action, &visitor.circumstances()),
-        };
+        let allowed = self.decide_action(visitor, action);
         if let Some(audit) = &self.audit {
-            audit.write(&Entry::action(visitor, action, allowed.as_ref().err()));
+            audit.write(&Entry::action(visitor, action, "*", allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
     }
 }
 
 impl Visitor<'_> {
+    /// A table of theirs, by its name.
+    pub(crate) fn table(&self, name: &TableName) -> TableName {
+        match &self.space {
+            None => name.clone(),
+            Some(space) => name.clone().within(space),
+        }
+    }
+
     fn circumstances(&self) -> Circumstances<'_> {
         let (now, user_agent) = (self.now, self.user_agent);
         Circumstances { now, source_ip: Some(self.peer.address.ip()), secure: self.peer.secure, user_agent }

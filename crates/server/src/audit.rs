@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::access::{HERE, Visitor};
 use crate::budget::Hints;
+use crate::connections::Peer;
 use crate::door::Refusal;
-use crate::http::Peer;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How many are kept beside the one that is written.
@@ -115,6 +115,18 @@ impl Entry {
         entry.denied(error.code())
     }
 
+    /// Somebody who showed a console a key that nobody has, or another secret.
+    pub(crate) fn not_recognized(
+        peer: Peer,
+        now: UnixTime,
+        key_id: &str,
+        error: &larder_auth::Error,
+    ) -> Self {
+        let mut entry = Self::from(peer, now);
+        entry.0["claimed_key"] = said(key_id).into();
+        entry.denied(error.code())
+    }
+
     /// What the door did not let in.
     pub(crate) fn turned_away(peer: Peer, now: UnixTime, refusal: &Refusal) -> Self {
         let mut entry = Self::from(peer, now);
@@ -151,9 +163,14 @@ impl Entry {
         entry
     }
 
-    pub(crate) fn action(visitor: &Visitor<'_>, action: &str, denied: Option<&larder_auth::Error>) -> Self {
+    pub(crate) fn action(
+        visitor: &Visitor<'_>,
+        action: &str,
+        resource: &str,
+        denied: Option<&larder_auth::Error>,
+    ) -> Self {
         let mut entry = Self::of(visitor, denied);
-        entry.0["did"] = json!([{"action": action, "resource": "*"}]);
+        entry.0["did"] = json!([{"action": action, "resource": resource}]);
         entry
     }
 

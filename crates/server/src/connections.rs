@@ -6,13 +6,15 @@
 //! may be, the rule is a sharper one: each further client closes those that finished nothing since the one before,
 //! at most once a second.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http_body_util::Either;
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,7 +24,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::budget::Hints;
-use crate::http::{Endpoint, Peer};
 use crate::tls::Tls;
 
 /// How long accepted requests may take to finish once the server is told to stop.
@@ -47,10 +48,75 @@ const SEND_BYTES_MAX: usize = 64 * 1024;
 /// Streams that a client opened and took back before they were looked at; more, and the connection is closed.
 const RESET_STREAMS_MAX: usize = 20;
 
+/// Whoever is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// Over TLS.
+    pub secure: bool,
+}
+
+/// What answers the requests of connections: the endpoint, or a console beside it.
+pub trait Answering: Send + Sync + 'static {
+    /// What answers are made of.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+
+    /// What to do when there are as many connections as there may be.
+    const CROWDED: &'static str;
+
+    /// Answers one request; fails only when the client is gone.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        life: &Arc<Life>,
+    ) -> impl Future<Output = Result<Response<Self::Body>, hyper::Error>> + Send;
+
+    /// Told of every connection, and of its end.
+    fn count(&self, _opened: bool) {}
+}
+
+/// What tells of a connection that somebody uses it.
+#[derive(Debug, Default)]
+pub struct Life {
+    finished: AtomicU64,
+    /// Requests that are being carried out.
+    pub(crate) working: AtomicUsize,
+}
+
+/// A request that is carried out while this lives.
+#[derive(Debug)]
+pub struct Working<'a>(&'a AtomicUsize);
+
+impl<'a> Working<'a> {
+    pub(crate) fn on(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Life {
+    /// A request is carried out until what is returned is dropped: its connection is not taken for an idle one.
+    pub fn at_work(&self) -> Working<'_> {
+        Working::on(&self.working)
+    }
+
+    /// A request was answered, or a part of a long answer was taken.
+    pub fn sign(&self) {
+        self.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Serves until `shutdown` is done, then until the last request is answered or [`GRACE`] is over.
-pub(crate) async fn serve(
+pub async fn serve<A: Answering>(
     listener: TcpListener,
-    endpoint: Arc<Endpoint>,
+    answering: Arc<A>,
     tls: Option<Arc<Tls>>,
     connections_max: usize,
     shutdown: impl Future<Output = ()>,
@@ -75,8 +141,8 @@ pub(crate) async fn serve(
                     if hints.due() {
                         tracing::warn!(
                             limit = connections_max,
-                            "connections are closed unserved: there are as many as there may be; \
-                             --connections and --memory-limit set how many"
+                            "connections are closed unserved: there are as many as there may be; {}",
+                            A::CROWDED
                         );
                     }
                 }
@@ -86,7 +152,7 @@ pub(crate) async fn serve(
                         address,
                         tls.clone(),
                         Arc::clone(&protocol),
-                        Arc::clone(&endpoint),
+                        Open::count(&answering),
                         stopping.clone(),
                         crowded.clone(),
                     ));
@@ -127,36 +193,28 @@ fn protocol() -> auto::Builder<TokioExecutor> {
     protocol
 }
 
-/// What the requests of one connection share.
-struct Served {
-    endpoint: Arc<Endpoint>,
-    finished: AtomicU64,
-    /// Requests that are being carried out.
-    working: AtomicUsize,
-}
-
 /// A connection that is counted for as long as this lives.
-struct Open(Arc<Endpoint>);
+struct Open<A: Answering>(Arc<A>);
 
-impl Open {
-    fn count(endpoint: &Arc<Endpoint>) -> Self {
-        endpoint.metrics.connections.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(endpoint))
+impl<A: Answering> Open<A> {
+    fn count(answering: &Arc<A>) -> Self {
+        answering.count(true);
+        Self(Arc::clone(answering))
     }
 }
 
-impl Drop for Open {
+impl<A: Answering> Drop for Open<A> {
     fn drop(&mut self) {
-        self.0.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.count(false);
     }
 }
 
-async fn connection(
+async fn connection<A: Answering>(
     stream: TcpStream,
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     protocol: Arc<auto::Builder<TokioExecutor>>,
-    endpoint: Arc<Endpoint>,
+    open: Open<A>,
     mut stopping: watch::Receiver<bool>,
     mut crowded: watch::Receiver<u64>,
 ) {
@@ -164,7 +222,6 @@ async fn connection(
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    let open = Open::count(&endpoint);
     let Some(tls) = tls else {
         let peer = Peer { address, secure: false };
         return requests(stream, peer, &protocol, open, stopping, crowded).await;
@@ -186,32 +243,20 @@ async fn connection(
 }
 
 /// The requests of one connection, to its end.
-async fn requests(
+async fn requests<A: Answering>(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     peer: Peer,
     protocol: &auto::Builder<TokioExecutor>,
-    open: Open,
+    open: Open<A>,
     mut stopping: watch::Receiver<bool>,
     mut crowded: watch::Receiver<u64>,
 ) {
-    let served = Arc::new(Served {
-        endpoint: Arc::clone(&open.0),
-        finished: AtomicU64::new(0),
-        working: AtomicUsize::new(0),
-    });
+    let life = Arc::new(Life::default());
     let service = service_fn(|request| {
-        let served = Arc::clone(&served);
+        let (answering, life) = (Arc::clone(&open.0), Arc::clone(&life));
         async move {
-            let mut response = served.endpoint.respond(request, peer, &served.working).await;
-            served.finished.fetch_add(1, Ordering::Relaxed);
-            // An answer that is sent as it is made may take long; each part of it is a sign of life.
-            if let Ok(answer) = &mut response
-                && let Either::Right(streamed) = answer.body_mut()
-            {
-                streamed.on_each(move || {
-                    served.finished.fetch_add(1, Ordering::Relaxed);
-                });
-            }
+            let response = answering.answer(request, peer, &life).await;
+            life.sign();
             response
         }
     });
@@ -236,15 +281,15 @@ async fn requests(
                 connection.as_mut().graceful_shutdown();
             }
             Ok(()) = crowded.changed() => {
-                let finished_now = served.finished.load(Ordering::Relaxed);
-                let idle = served.working.load(Ordering::Relaxed) == 0;
+                let finished_now = life.finished.load(Ordering::Relaxed);
+                let idle = life.working.load(Ordering::Relaxed) == 0;
                 if idle && finished_before_crowd == Some(finished_now) {
                     return;
                 }
                 finished_before_crowd = Some(finished_now);
             }
             _ = check.tick() => {
-                let finished_now = served.finished.load(Ordering::Relaxed);
+                let finished_now = life.finished.load(Ordering::Relaxed);
                 if finished_now == finished_before {
                     return;
                 }

@@ -59,6 +59,11 @@ impl Door {
         Ok(())
     }
 
+    /// Whether a server that listens on `bound` answers to this host, with or without a port.
+    pub fn answers_to(&self, host: &str, bound: IpAddr) -> bool {
+        self.knows(host.as_bytes(), bound)
+    }
+
     /// Whether a request is looked at, on a server that listens on `bound`. If it is, the origin whose page may read the answer.
     pub(crate) fn check<'a>(
         &self,

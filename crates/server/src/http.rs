@@ -15,7 +15,7 @@
 //! (`backup.rs`).
 
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::str;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ use crate::access::{BACKUP, CLOCK, Gate, METRICS};
 use crate::admin::{self, Admin};
 use crate::backup::{self, Backups, Streamed};
 use crate::budget::{self, Budget, SMALL_BYTES, Share};
+use crate::connections::{Answering, Life, Peer, Working};
 use crate::door::{self, Door};
 use crate::encoding::{Encoding, UnpackError};
 use crate::metrics::Metrics;
@@ -86,14 +87,6 @@ const READ_PER_BYTE: usize = 5;
 
 pub(crate) type Answer = Response<Either<Full<Bytes>, Streamed>>;
 
-/// Whoever is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
-    /// Over TLS.
-    pub(crate) secure: bool,
-}
-
 /// Everything a request needs. One for all connections.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -109,6 +102,36 @@ pub(crate) struct Endpoint {
     pub(crate) metrics: Metrics,
     budget: Arc<Budget>,
     request_ids: RequestIds,
+}
+
+impl Answering for Endpoint {
+    type Body = Either<Full<Bytes>, Streamed>;
+
+    const CROWDED: &'static str = "--connections and --memory-limit set how many";
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        life: &Arc<Life>,
+    ) -> Result<Answer, hyper::Error> {
+        let mut answer = self.respond(request, peer, &life.working).await?;
+        // An answer that is sent as it is made may take long; each part of it is a sign of life.
+        if let Either::Right(streamed) = answer.body_mut() {
+            let life = Arc::clone(life);
+            streamed.on_each(move || life.sign());
+        }
+        Ok(answer)
+    }
+
+    fn count(&self, opened: bool) {
+        let connections = &self.metrics.connections;
+        if opened {
+            connections.fetch_add(1, Ordering::Relaxed);
+        } else {
+            connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Endpoint {
@@ -435,22 +458,6 @@ impl Turn {
             self.0 = 0;
             yield_now().await;
         }
-    }
-}
-
-/// A request that is carried out while this lives.
-struct Working<'a>(&'a AtomicUsize);
-
-impl<'a> Working<'a> {
-    fn on(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Working<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -15,6 +15,7 @@
 //!   either ([`Door`]).
 //! - With [`Config::access`] every request is signed by somebody that is known, and does what their policies allow. Without it
 //!   signatures are not looked at, and only loopback is listened on unless [`Config::allow_anonymous`] says otherwise.
+//! - What asks from inside the process in somebody's name ([`Guest`]) takes the same way, and is decided the same.
 //!
 //! ```
 //! use larder_server::{Config, Server, StoreConfig};
@@ -39,6 +40,7 @@ mod connections;
 mod door;
 mod encoding;
 mod error;
+mod guests;
 mod http;
 mod limits;
 mod metrics;
@@ -52,9 +54,10 @@ mod tls;
 pub use access::Principals;
 pub use audit::{Audit, FILES_KEPT as AUDIT_FILES_KEPT};
 pub use config::{Config, StoreConfig};
-pub use connections::GRACE;
+pub use connections::{Answering, GRACE, Life, Peer, Working, serve as serve_connections};
 pub use door::Door;
 pub use error::Error;
+pub use guests::{Guest, Guests, Shown};
 pub use larder_storage::Durability;
 pub use larder_storage::archive::Options as ArchiveOptions;
 pub use limits::Limits;

@@ -18,6 +18,7 @@ use crate::background::Background;
 use crate::backup::millis;
 use crate::budget::Budget;
 use crate::door::Door;
+use crate::guests::Guests;
 use crate::http::Endpoint;
 use crate::metrics::{Metrics, More, Pulse};
 use crate::pipeline::Pipeline;
@@ -35,6 +36,10 @@ pub struct Server {
     clock: Clock,
     /// None when the store is somebody else's, who works for it and closes it.
     own: Option<Config>,
+    /// What stands between requests and the engine, theirs and those of guests.
+    gate: Arc<Gate>,
+    budget: Arc<Budget>,
+    limits: Limits,
     more_metrics: Option<More>,
     requests: Option<Arc<Requests>>,
 }
@@ -65,7 +70,23 @@ impl Server {
         if let Err(error) = engine.resume_time(&clock) {
             tracing::error!(%error, "what the clock says cannot be noted");
         }
-        Ok(Server { listener, address, engine, clock, own: Some(config), more_metrics: None, requests: None })
+        let gate = Arc::new(Gate::new(config.access.clone(), config.shared, config.audit.clone()));
+        let limits = config.limits;
+        Ok(Self::new(listener, address, engine, clock, gate, limits, Some(config)))
+    }
+
+    fn new(
+        listener: TcpListener,
+        address: SocketAddr,
+        engine: Engine,
+        clock: Clock,
+        gate: Arc<Gate>,
+        limits: Limits,
+        own: Option<Config>,
+    ) -> Self {
+        let budget = Budget::new(limits.counted_bytes());
+        let (more_metrics, requests) = (None, None);
+        Self { listener, address, engine, clock, own, gate, budget, limits, more_metrics, requests }
     }
 
     /// Opens a port of loopback for a store that this process has open already, on that store's clock. Whoever
@@ -75,7 +96,8 @@ impl Server {
             return Err(Error::Remote { address });
         }
         let (listener, address) = listen(address)?;
-        Ok(Server { listener, address, engine, clock, own: None, more_metrics: None, requests: None })
+        let (gate, limits) = (Arc::default(), Limits::default());
+        Ok(Self::new(listener, address, engine, clock, gate, limits, None))
     }
 
     /// Ends `/metrics` with this text: what else the process has counted, under other names.
@@ -88,6 +110,13 @@ impl Server {
     /// The last requests it has answered, which it keeps from here on.
     pub fn requests(&mut self) -> Arc<Requests> {
         Arc::clone(self.requests.get_or_insert_default())
+    }
+
+    /// Lets in who shows a key, where keys are asked for: for a console beside it.
+    pub fn guests(&self) -> Option<Guests> {
+        let principals = self.own.as_ref()?.access.clone()?;
+        let (engine, clock) = (self.engine.clone(), self.clock.clone());
+        Some(Guests::new(principals, Arc::clone(&self.gate), engine, clock, Arc::clone(&self.budget)))
     }
 
     /// The store it serves, for whoever judges what is written to it.
@@ -107,14 +136,8 @@ impl Server {
 
     /// Serves until `shutdown` is done, finishes what it accepted, closes the store if it opened it.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-        let clock = self.clock;
-        let gate = Arc::new(match &self.own {
-            Some(config) => Gate::new(config.access.clone(), config.shared, config.audit.clone()),
-            None => Gate::default(),
-        });
+        let (clock, gate, limits, budget) = (self.clock, self.gate, self.limits, self.budget);
         let pipeline = Pipeline::new(self.engine.clone(), Arc::clone(&gate), self.requests);
-        let limits = self.own.as_ref().map_or_else(Limits::default, |config| config.limits);
-        let budget = Budget::new(limits.counted_bytes());
         let Some(config) = self.own else {
             let metrics = Metrics::new(self.engine, None, None, Arc::clone(&budget), self.more_metrics);
             let door = (Door::default(), self.address.ip());

@@ -12,6 +12,15 @@ pub(crate) fn alice() -> Principal {
     }
 }
 
+#[test]
+fn a_secret_is_known_whole_and_by_nothing_else() {
+    let secret = Secret::new("first/secret");
+    assert!(secret.is("first/secret"));
+    for other in ["", "first/secre", "first/secret2", "First/secret"] {
+        assert!(!secret.is(other), "{other}");
+    }
+}
+
 const FILE: &str = r#"{
   "version": 1,
   "principals": [

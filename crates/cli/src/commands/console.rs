@@ -13,9 +13,9 @@ use clap::Args;
 use larder::{Address, Store};
 use larder_console::{Console as Pages, Error, Options, SchemaFile, Schemas, ServedRequest};
 use larder_engine::Engine;
-use larder_engine::ops::UnitKind;
+use larder_engine::ops::{DescribeTable, ListTables, UnitKind};
 use larder_model::metrics::Exposition;
-use larder_server::{Asked, Requests};
+use larder_server::{Asked, Guests, Requests};
 
 use super::{plan, serve};
 use crate::data::{self, chosen::Place};
@@ -59,7 +59,7 @@ impl Console {
                 open_somewhere(self.address, &opened, files(self.schema.clone()), read_only, |told| {
                     eprintln!("larder: {told}; --address chooses");
                 })?;
-            terminal::print(&format!("the console is on http://{}\n", pages.address()))?;
+            terminal::print(&format!("the console is on {}\n", pages.url()))?;
             pages.run(shutdown).await;
             Ok(ExitCode::SUCCESS)
         })
@@ -87,7 +87,10 @@ pub(super) fn open_somewhere(
     read_only: bool,
     tell: impl FnOnce(String),
 ) -> Result<Pages, String> {
-    let open = |address| open(address, store.clone(), Box::new(schemas.clone()), read_only);
+    let open = |address| {
+        let options = Options { read_only, ..Options::at(address) };
+        open(store.clone(), Box::new(schemas.clone()), options)
+    };
     if let Some(address) = asked {
         return open(address).map_err(|error| advise(&error));
     }
@@ -100,13 +103,19 @@ pub(super) fn open_somewhere(
     }
 }
 
-pub(super) fn open(
-    address: SocketAddr,
-    store: Store,
+pub(super) fn open(store: Store, schemas: Schemas, options: Options) -> Result<Pages, Error> {
+    Pages::bind(store, schemas, Options { environment: project::environment(), ..options })
+}
+
+/// The console of a server that asks for keys, which asks for them too.
+pub(super) async fn open_asking(
+    guests: Guests,
+    beside: &Store,
     schemas: Schemas,
-    read_only: bool,
+    options: Options,
 ) -> Result<Pages, Error> {
-    Pages::bind(store, schemas, Options { address, read_only, environment: project::environment() })
+    let options = Options { environment: project::environment(), ..options };
+    Pages::asking(guests, beside, schemas, options).await
 }
 
 /// What a server was asked, as the console shows it.
@@ -132,6 +141,14 @@ pub(super) fn metrics(engine: &Engine) -> String {
     if let Ok(activity) = engine.activity() {
         text.gauge("larder_store_live_bytes", "Bytes of all keys and values in the store.")
             .sample(&[], activity.live_bytes);
+    }
+    if let Ok(tables) = engine.list_tables(&ListTables { start: None, limit: None }) {
+        let mut sizes = text.gauge("larder_table_size_bytes", "Bytes of the items of a table.");
+        for table in tables.names {
+            if let Ok(described) = engine.describe_table(&DescribeTable { table: table.clone() }) {
+                sizes.sample(&[("table", table.as_str())], described.bytes);
+            }
+        }
     }
     text.finish()
 }

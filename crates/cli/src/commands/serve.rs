@@ -1,7 +1,7 @@
 //! `larder serve`: DynamoDB's protocol on a port.
 //!
 //! Once it accepts requests it prints `listening on http://ADDRESS` to stdout, for programs that start it, and in a second
-//! line, where it has one, `the console is on http://ADDRESS`. What is meant for people goes to stderr, and only to a terminal.
+//! line, where it has one, `the console is on http://ADDRESS`; with TLS both are `https`. What is meant for people goes to stderr, and only to a terminal.
 //!
 //! With `--schema` every write is held against schemas; `schemas.rs` has them. With `--access` and TLS, `keys.rs` has who there is and
 //! the certificates.
@@ -23,7 +23,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use larder::store::STORE_VARIABLE;
 use larder::{Address, Store};
-use larder_console::Console as Pages;
+use larder_console::{Console as Pages, Options};
 use larder_server::{ArchiveOptions, Audit, Config, Door, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
@@ -82,7 +82,8 @@ pub(crate) struct Serve {
     /// What is done with a write that breaks a schema
     #[arg(long, value_enum, default_value_t, requires = "schema")]
     schema_mode: ModeWord,
-    /// Where the console is, on loopback: records, states and tables in a browser [default: 127.0.0.1:8001, if it is free]
+    /// Where the console is: records, states and tables in a browser. On loopback, or elsewhere with --access, with which it asks
+    /// for a key, and TLS [default: 127.0.0.1:8001, if it is free]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     console: Option<SocketAddr>,
     /// Open no console
@@ -140,12 +141,6 @@ impl Serve {
                 }
             };
             let (console, no_console, paths) = (self.console, self.no_console, self.schema.clone());
-            if console.is_some() && self.access.is_some() {
-                return Err("the console asks nobody for a key, and --access does: leave out --console, and look with `larder \
-                            console --store dynamodb:URL` and a key in the environment"
-                    .to_owned());
-            }
-            let no_console = no_console || self.access.is_some();
             let access = self.access.as_deref().map(AccessFile::read).transpose()?;
             let certificates = self.tls.read(&self.allow_host)?;
             let mut config = self.into_config()?;
@@ -159,6 +154,7 @@ impl Serve {
                 );
             }
             let store = config.store.clone();
+            let (tls, door, allow_plain) = (config.tls.clone(), config.door.clone(), config.allow_plain);
             let mut server = Server::bind(config).await.map_err(|error| advise(&error))?;
             if let (Some(schemas), Some((seen, rules))) = (schemas, read) {
                 let engine = server.engine().clone();
@@ -173,9 +169,15 @@ impl Serve {
             if let Some((certificates, seen)) = certificates {
                 follow_on(certificates, seen)?;
             }
-            let pages = if no_console { None } else { pages(&mut server, console, paths)? };
-            let opened = pages.as_ref().map(Pages::address);
-            announce(scheme, server.address(), opened, &store)
+            let options =
+                Options { tls, door, allow_plain, ..Options::at(console.unwrap_or(console::PORT)) };
+            let pages = if no_console {
+                None
+            } else {
+                pages(&mut server, console.is_some(), paths, options).await?
+            };
+            let opened = pages.as_ref().map(Pages::url);
+            announce(&format!("{scheme}://{}", server.address()), opened.as_deref(), &store)
                 .map_err(|error| format!("cannot write to stdout: {error}"))?;
             let (stop, mut stopped) = tokio::sync::watch::channel(());
             let shown = pages.map(|pages| {
@@ -276,22 +278,28 @@ fn follow_on(followed: impl Followed, seen: Seen) -> Result<(), String> {
 }
 
 /// The console beside a server: where it was asked for, or where it is usual if that is free. Nothing is read for it before
-/// somebody opens it.
-fn pages(
+/// somebody opens it. Where the server asks for keys, so does the console.
+async fn pages(
     server: &mut Server,
-    asked: Option<SocketAddr>,
+    is_asked_for: bool,
     schemas: Vec<PathBuf>,
+    options: Options,
 ) -> Result<Option<Pages>, String> {
-    let place = format!("dynamodb:http://{}", server.address());
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let place = format!("dynamodb:{scheme}://{}", server.address());
     let store = Store::sharing(server.engine().clone(), server.clock().clone(), place);
-    let address = asked.unwrap_or(console::PORT);
-    match console::open(address, store, Box::new(console::files(schemas)), false) {
+    let files = Box::new(console::files(schemas));
+    let opened = match server.guests() {
+        None => console::open(store, files, options),
+        Some(guests) => console::open_asking(guests, &store, files, options).await,
+    };
+    match opened {
         Ok(pages) => {
             let engine = server.engine().clone();
             let pages = pages.with_requests(console::requests(server.requests()));
             Ok(Some(pages.with_metrics(move || console::metrics(&engine))))
         }
-        Err(error) if asked.is_none() => {
+        Err(error) if !is_asked_for => {
             tracing::warn!("there is no console: {}, with --console", console::advise(&error));
             Ok(None)
         }
@@ -348,26 +356,20 @@ fn connections(text: &str) -> Result<usize, String> {
     }
 }
 
-fn announce(
-    scheme: &str,
-    address: SocketAddr,
-    console: Option<SocketAddr>,
-    store: &StoreConfig,
-) -> io::Result<()> {
+fn announce(endpoint: &str, console: Option<&str>, store: &StoreConfig) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let console_line =
-        console.map(|console| format!("the console is on http://{console}\n")).unwrap_or_default();
+    let console_line = console.map(|console| format!("the console is on {console}\n")).unwrap_or_default();
     // At once: whoever has read the first line may read no further.
-    stdout.write_all(format!("listening on {scheme}://{address}\n{console_line}").as_bytes())?;
+    stdout.write_all(format!("listening on {endpoint}\n{console_line}").as_bytes())?;
     stdout.flush()?;
     if io::stderr().is_terminal() {
         let place = match store {
             StoreConfig::Memory => "in memory, gone when it stops".to_owned(),
             StoreConfig::Directory { path, .. } => format!("in {}", path.display()),
         };
-        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url {scheme}://{address}");
+        eprintln!("The store is {place}. Try: aws dynamodb list-tables --endpoint-url {endpoint}");
         if let Some(console) = console {
-            eprintln!("Look at it in a browser: http://{console}");
+            eprintln!("Look at it in a browser: {console}");
         }
         eprintln!("Stop it with Ctrl-C.");
     }

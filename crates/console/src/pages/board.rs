@@ -14,6 +14,7 @@ use super::item::{self, item_url, key_line};
 use super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
 use crate::answer;
+use crate::deed::Deed;
 use crate::house::Kind;
 use crate::show;
 
@@ -106,7 +107,7 @@ async fn columns(
         due = lines(lifecycle.due(group.clone()).limit(CARDS).await?);
         stuck = lines(lifecycle.stuck(group).limit(CARDS).await?);
     }
-    let now = room.desk.house.now();
+    let now = room.house.now();
     Ok(html! {
         @if leased {
             p.line {
@@ -158,7 +159,7 @@ fn card(
                 @if let Some(until) = standing.until { dt { "until" } dd { (show::away(until, now)) } }
                 @if standing.attempts > 0 { dt { "attempts" } dd { (standing.attempts) } }
             }
-            @if !room.desk.read_only { (moves(room, kind, of, Some(&standing.state), key, &keys)) }
+            (moves(room, kind, of, Some(&standing.state), key, &keys))
         }
     }
 }
@@ -201,6 +202,9 @@ fn moves(
         .collect();
     let one: Item =
         keys.iter().filter_map(|name| Some(((*name).to_owned(), key.get(name)?.clone()))).collect();
+    if !room.may(Deed::Update(kind.name, &one)) {
+        return html! {};
+    }
     let url = item::on(Url::to(["item", kind.name.as_str(), "move"]), keys.to_vec(), key);
     html! {
         @if lease(state) {

@@ -21,6 +21,7 @@ use super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
 use crate::answer;
 use crate::code;
+use crate::deed::Deed;
 use crate::house::Kind;
 use crate::query::{self, BY_ALL, BY_KEY, Found, OPERATORS, Wrong};
 use crate::show;
@@ -75,13 +76,13 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
         Some(by) => Some(query::records(kind, by, &room.given, query::limit(&room.given)).await),
         None => None,
     };
-    let store = room.desk.house.store();
+    let store = room.house.store();
     let result = match (&found, &asked) {
         (Some(Ok(found)), Some(by)) => {
             let command = query::command(kind, by, &room.given, &store.place());
             let rows = record_rows(room, kind, found);
             let delete = Url::to(["browse", &kind.schema().system, &kind.entity.name, "delete"]);
-            results(room, &here, &delete, &rows, found, Some(command))
+            results(room, kind.name, &here, &delete, &rows, found, Some(command))
         }
         (Some(Err(wrong)), _) => layout::wrong(&wrong.to_string()),
         _ if scan => price(room, &here, kind.name, Some(kind)).await?,
@@ -103,7 +104,7 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
         ]))
         div.head {
             h1 { (kind.entity.name) }
-            @if !room.desk.read_only {
+            @if room.may(Deed::Put(kind.name)) {
                 a.button.primary #new href=(Url::to(["new", &kind.schema().system, &kind.entity.name])) { "New record" }
             }
             a.button href=(Url::to(["invalidate", &kind.schema().system, &kind.entity.name])) { "Invalidate…" }
@@ -111,7 +112,7 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
         @if !kind.entity.docs.is_empty() { p.quiet { (kind.entity.docs.join(" ")) } }
         (asking(room, &here, &ways, by, &names, kind.table.ttl.is_some()))
         (result)
-        @if let Some(Ok(found)) = &found && found.rows.is_empty() && found.cursor.is_none() && !room.desk.read_only {
+        @if let Some(Ok(found)) = &found && found.rows.is_empty() && found.cursor.is_none() && room.may(Deed::Put(kind.name)) {
             p { a.button href=(Url::to(["seed", &kind.schema().system, &kind.entity.name])) { "Make sample records…" } }
         }
     };
@@ -125,7 +126,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
     let by = room.given.said("by");
     let scan = by == Some(BY_ALL) && is_priced_first(room, None);
     let asked = by.filter(|by| !scan && ready(&ways, by, &room.given)).map(str::to_owned);
-    let store = room.desk.house.store_of(table, &room.known);
+    let store = room.house.store_of(table, &room.known);
     let secrets = room.known.secrets(table, None);
     if let Some(format) = room.given.said("format") {
         let keys = &deployed.definition.key;
@@ -145,7 +146,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
     let result = match &found {
         Some(Ok(found)) => {
             let rows = item_rows(room, table, &deployed, found);
-            results(room, &here, &Url::to(["items", table.as_str(), "delete"]), &rows, found, None)
+            results(room, table, &here, &Url::to(["items", table.as_str(), "delete"]), &rows, found, None)
         }
         Some(Err(wrong)) => layout::wrong(&wrong.to_string()),
         None if scan => price(room, &here, table, None).await?,
@@ -155,8 +156,8 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
         (layout::trail(&[("tables".to_owned(), Url::to(["tables"])), (table.to_string(), Url::to(["tables", table.as_str()]))]))
         div.head {
             h1 { "Items of " span.mono { (table) } }
-            a.button href=(Url::to(["changes", table.as_str()])) { "Changes" }
-            @if !room.desk.read_only {
+            @if room.might_look_back(table, None) { a.button href=(Url::to(["changes", table.as_str()])) { "Changes" } }
+            @if room.may(Deed::Put(table)) {
                 a.button.primary #new href=(Url::to(["items", table.as_str(), "new"])) { "New item" }
             }
         }
@@ -177,6 +178,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
 fn status<T>(found: Option<&Result<Found<T>, Wrong>>) -> StatusCode {
     match found {
         Some(Err(Wrong::Asked(_))) => StatusCode::BAD_REQUEST,
+        Some(Err(Wrong::Denied(_))) => StatusCode::FORBIDDEN,
         Some(Err(Wrong::Store(_))) => StatusCode::BAD_GATEWAY,
         _ => StatusCode::OK,
     }
@@ -253,7 +255,7 @@ fn ready(ways: &[Way], by: &str, given: &Given) -> bool {
 
 /// Whether a scan waits until its price was seen: it goes straight only where nobody pays, and no schema says otherwise.
 fn is_priced_first(room: &Room<'_>, allowed: Option<Scan>) -> bool {
-    let is_free = room.desk.house.store().is_embedded() && allowed.is_none_or(|scan| scan == Scan::Allow);
+    let is_free = room.is_free() && allowed.is_none_or(|scan| scan == Scan::Allow);
     !is_free && room.given.said("scan").is_none()
 }
 
@@ -264,7 +266,7 @@ async fn price(
     table: &TableName,
     kind: Option<&Kind<'_>>,
 ) -> Result<Markup, Fault> {
-    let size = census::size(&room.desk.house.store_of(table, &room.known), table).await?;
+    let size = census::size(&room.house.store_of(table, &room.known), table).await?;
     let size = size.ok_or_else(|| Fault::Absent(format!("There is no table {table}.")))?;
     let consistent = kind.is_some_and(|kind| kind.entity.policy.reads == Consistency::Strong);
     let units = |bytes: u64| Units { read: read_units(bytes, consistent).max(0.5), write: 0.0 };
@@ -276,7 +278,7 @@ async fn price(
             p {
                 "A scan reads whatever " span.mono { (table) } " holds, a page at a time. The table tells of "
                 (show::count(size.items, "item")) ", " (larder::price::size(size.bytes)) ": " (units(size.bytes)) " for all of it."
-                @if room.desk.house.store().is_embedded() { " That is DynamoDB's price; here it is free." }
+                @if room.is_free() { " That is DynamoDB's price; here it is free." }
             }
             @match kind.map(|kind| kind.entity.policy.scan) {
                 Some(Scan::Deny) => p { "The schema lets no program scan " (kind.map_or("", |kind| &kind.entity.name)) ": "
@@ -403,6 +405,7 @@ fn plain_input(name: &str, given: &Given) -> Markup {
 
 fn results<T>(
     room: &Room<'_>,
+    table: &TableName,
     here: &Url,
     delete: &Url,
     rows: &Rows,
@@ -412,7 +415,7 @@ fn results<T>(
     let given = &query::settled(&room.given);
     let this = given.onto(here.clone());
     let first = this.clone().without("cursor");
-    let may_delete = !room.desk.read_only && !rows.rows.is_empty();
+    let may_delete = room.may(Deed::Delete(table, None)) && !rows.rows.is_empty();
     html! {
         @if !found.unread.is_empty() { p.notice.bad { (found.unread.to_string()) } }
         div.results-head {
@@ -498,7 +501,7 @@ fn columns(here: &Url, given: &Given, rows: &Rows) -> Markup {
 }
 
 fn as_code(room: &Room<'_>, request: &Json, command: Option<String>) -> Markup {
-    let store: Option<Address> = room.desk.house.store().place().parse().ok();
+    let store: Option<Address> = room.house.store().place().parse().ok();
     let endpoint = match store {
         Some(Address::DynamoDb { endpoint }) => endpoint,
         _ => None,
@@ -546,7 +549,7 @@ fn record_rows(room: &Room<'_>, kind: &Kind<'_>, found: &Found<Entry>) -> Rows {
     let known: Vec<String> =
         names(first).into_iter().chain(states.cloned()).chain(life).chain(names(last)).collect();
     let columns = chosen(&room.given, &known);
-    let now = room.desk.house.now();
+    let now = room.house.now();
     let rows = found.rows.iter().map(|entry| {
         let cells = columns.iter().map(|name| record_cell(kind, entry, name, now));
         (
@@ -720,6 +723,7 @@ impl<'a> File<'a> {
     fn answer(self) -> answer::Answer {
         match self.told {
             Some(Err(Wrong::Asked(text))) => return answer::told(StatusCode::BAD_REQUEST, text),
+            Some(Err(Wrong::Denied(text))) => return answer::told(StatusCode::FORBIDDEN, text),
             Some(Err(Wrong::Store(text))) => return answer::told(StatusCode::BAD_GATEWAY, text),
             Some(Ok(())) | None => {}
         }
@@ -850,7 +854,7 @@ pub(super) async fn remove(
             let options =
                 WriteOptions { condition: Some(larder::store::as_read(read)), ..WriteOptions::default() };
             let request = DeleteItem { table: table.clone(), key: key.clone(), options };
-            let store = room.desk.house.store_of(table, &room.known);
+            let store = room.house.store_of(table, &room.known);
             store.delete_item(request).await.map(drop).map_err(Into::into)
         }
     };

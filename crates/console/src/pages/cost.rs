@@ -97,7 +97,7 @@ fn reckon(room: &Room<'_>, schema: &Schema, asked: &Asked) -> Result<Report, Str
         region: None,
         date: None,
         free_storage: true,
-        environment: room.desk.house.environment(),
+        environment: room.house.environment(),
         stored: &BTreeMap::new(),
     };
     cost::report(schema, &load, &terms).map_err(|error| error.to_string())

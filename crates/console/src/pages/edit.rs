@@ -20,6 +20,7 @@ use super::{Fault, Page, Room, check, layout};
 use crate::address::{Given, Url};
 use crate::answer;
 use crate::house::Kind;
+use crate::query::is_denied;
 use crate::show;
 
 /// What an edit as JSON changes at most: DynamoDB takes expressions of up to 4 KB.
@@ -122,7 +123,7 @@ async fn edit_record(
             let now = kind.shelf.joined(&newer).await?.unwrap_or_else(|| newer.clone());
             conflict(room, kind.name, found, &now, &after, form, &newer, false)
         }
-        Err(Error::Store(error)) => Err(error.into()),
+        Err(Error::Store(error)) if !is_denied(&error) => Err(error.into()),
         Err(error) => Ok(wrong(&Wrong::told(kind, error))),
     }
 }
@@ -376,7 +377,7 @@ async fn edit_raw(
         ]));
     }
     if let Some(known) = room.known.table(table) {
-        let broken = known.checker.check(Some(before), &after, room.desk.house.now());
+        let broken = known.checker.check(Some(before), &after, room.house.now());
         if !broken.is_empty() {
             return Ok(wrong(broken.iter().map(ToString::to_string).collect()));
         }
@@ -420,7 +421,7 @@ async fn edit_raw(
         .reduce(|a, b| Condition::And(Box::new(a), Box::new(b)));
     let options = WriteOptions { condition, ..WriteOptions::default() };
     let request = UpdateItem { table: table.clone(), key: found.key.clone(), update: Some(update), options };
-    match room.desk.house.store_of(table, &room.known).update_item(request).await {
+    match room.house.store_of(table, &room.known).update_item(request).await {
         Ok(_) => {
             tracing::info!(%table, key = item::key_line(&found.keys(), before), "the console wrote an item");
             Ok(answer::go_to(&item_url(table, found.keys(), before).with("done", "saved")))
@@ -681,7 +682,7 @@ pub(super) async fn new(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>) 
                         &item_url(kind.name, keys, entry.kept().key()).with("done", "made"),
                     ));
                 }
-                Err(Error::Store(error)) => return Err(error.into()),
+                Err(Error::Store(error)) if !is_denied(&error) => return Err(error.into()),
                 Err(error) => wrong = Wrong::told(kind, error),
             }
         }
@@ -739,18 +740,14 @@ pub(super) async fn new_item(room: &Room<'_>, table: &TableName, form: Option<&G
             Ok(item) => {
                 if let Some(known) = room.known.table(table) {
                     wrong.extend(
-                        known
-                            .checker
-                            .check(None, &item, room.desk.house.now())
-                            .iter()
-                            .map(ToString::to_string),
+                        known.checker.check(None, &item, room.house.now()).iter().map(ToString::to_string),
                     );
                 }
                 if wrong.is_empty() {
                     let absent = Condition::NotExists(Path::attribute(keys[0]));
                     let options = WriteOptions { condition: Some(absent), ..WriteOptions::default() };
                     let put = PutItem { table: table.clone(), item: item.clone(), options };
-                    match room.desk.house.store_of(table, &room.known).put_item(put).await {
+                    match room.house.store_of(table, &room.known).put_item(put).await {
                         Ok(_) => {
                             tracing::info!(%table, key = item::key_line(&keys, &item), "the console made an item");
                             return Ok(answer::go_to(&item_url(table, keys, &item).with("done", "made")));

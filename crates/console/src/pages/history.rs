@@ -1,7 +1,7 @@
 //! The past: what became of one item, and how it was at a moment; and the changes of a table as they come.
 //!
 //! Both are read from the change log, which a table keeps for its stream and for recovery (`pitr`). Only a store that this
-//! process has open can be asked.
+//! process has open can be asked; of others the changes are those that come by the stream while somebody looks.
 
 use larder::UnixTime;
 use larder::jiff::Timestamp;
@@ -14,6 +14,7 @@ use super::item::{self, Found, item_url, key_line, on};
 use super::{Fault, Page, Room, edit, layout};
 use crate::address::Url;
 use crate::show;
+use crate::tails::Came;
 
 /// Changes on a page.
 const CHANGES: usize = 100;
@@ -41,10 +42,10 @@ pub(super) async fn item(room: &Room<'_>, table: &TableName) -> Page {
     let here = on(Url::to(["item", table.as_str(), "history"]), keys.clone(), &found.key);
     let head = html! {
         (layout::trail(&[(table.to_string(), Url::to(["items", table.as_str()])), (line.clone(), item_url(table, keys.clone(), &found.key))]))
-        div.head { h1.key { span.mono { (line) } } a.button href=(Url::to(["changes", table.as_str()])) { "Changes of the table" } }
+        div.head { h1.key { span.mono { (line) } } @if room.might_look_back(table, None) { a.button href=(Url::to(["changes", table.as_str()])) { "Changes of the table" } } }
     };
     let below = number(room, "before")?;
-    let store = room.desk.house.store_of(table, &room.known);
+    let store = room.house.store_of(table, &room.known);
     let body = match store.look_back(table, Some(found.key.clone()), below, CHANGES).await? {
         None => not_here(room),
         Some(past) if past.changes.is_empty() && past.more_before.is_none() => nothing(table, &past, "item"),
@@ -67,7 +68,7 @@ fn not_here(room: &Room<'_>) -> Markup {
     html! {
         div.empty {
             h2 { "The past cannot be asked from here" }
-            p { "This console looks at " span.mono { (room.desk.house.store().place()) } " as any client does, and DynamoDB's protocol has no question for what an item was. "
+            p { "This console looks at " span.mono { (room.house.store().place()) } " as any client does, and DynamoDB's protocol has no question for what an item was. "
                 "The console of " code { "larder serve" } ", and of a directory, reads the change log. On AWS a table can be restored to a moment." }
         }
     }
@@ -148,7 +149,7 @@ async fn steps(
     Ok(html! {
         @if let Some(since) = past.whole_since { p.quiet { "No change is missing since " (show::unix_moment(since)) "." } }
         @else { p.quiet { "The log is kept for a stream, which forgets after a day; without recovery there may be gaps." } }
-        (line(&steps, chosen, here, room.desk.house.now()))
+        (line(&steps, chosen, here, room.house.now()))
         form.ask action=(here) method="get" {
             @for name in ["pk", "sk"] { @if let Some(value) = room.given.get(name) { input type="hidden" name=(name) value=(value); } }
             div.field {
@@ -289,7 +290,7 @@ fn difference(room: &Room<'_>, table: &TableName, step: &Step<'_>) -> Markup {
 
 /// The changes of a table, newest first, as they come.
 pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
-    let house = &room.desk.house;
+    let house = &room.house;
     let deployed = room.deployed(table).await?;
     let keys: Vec<&str> = deployed.definition.key.attributes().map(|key| key.name.as_str()).collect();
     let here = Url::to(["changes", table.as_str()]);
@@ -297,15 +298,22 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
     let given = &room.given;
     let (wanted_event, wanted_key, wanted_name) =
         (given.said("event"), given.said("key"), given.said("attribute"));
-    let body = match house.store_of(table, &room.known).look_back(table, None, below, CHANGES * 2).await? {
-        None => not_here(room),
+    let is_wanted = |change: &&PastChange| {
+        wanted_event.is_none_or(|event| word(change) == event)
+            && wanted_key.is_none_or(|key| key_line(&keys, &change.key).contains(key))
+            && wanted_name.is_none_or(|name| touched(change).iter().any(|touched| touched == name))
+    };
+    let store = house.store_of(table, &room.known);
+    let body = match store.look_back(table, None, below, CHANGES * 2).await? {
+        None => match house.tails().look(&store, table).await? {
+            None => no_stream(room, table),
+            Some(came) => {
+                let rows: Vec<&PastChange> = came.changes.iter().filter(is_wanted).take(CHANGES).collect();
+                by_stream(table, &keys, &came, &rows)
+            }
+        },
         Some(past) if past.changes.is_empty() => nothing(table, &past, "table"),
         Some(past) => {
-            let is_wanted = |change: &&PastChange| {
-                wanted_event.is_none_or(|event| word(change) == event)
-                    && wanted_key.is_none_or(|key| key_line(&keys, &change.key).contains(key))
-                    && wanted_name.is_none_or(|name| touched(change).iter().any(|touched| touched == name))
-            };
             let rows: Vec<&PastChange> = past.changes.iter().filter(is_wanted).take(CHANGES).collect();
             let last = rows
                 .last()
@@ -314,21 +322,7 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
                 .or(past.more_before);
             html! {
                 p role="status" { b { (show::count(rows.len() as u64, "change")) } span.quiet { " of the last " (show::number(past.changes.len() as u64)) } }
-                div.scroll tabindex="0" role="region" aria-label="Changes" {
-                    table.rows {
-                        thead { tr { th { "When" } th { "What" } th { "Item" } th { "Attributes" } } }
-                        tbody {
-                            @for change in &rows {
-                                tr {
-                                    td { (millis(change.time)) }
-                                    td { (event(change)) }
-                                    td.mono { a.open href=(on(Url::to(["item", table.as_str(), "history"]), keys.clone(), &change.key).with("at", change.number.to_string())) { (show::cut(&key_line(&keys, &change.key), 80).0) } }
-                                    td { (show::cut(&touched(change).join(", "), 120).0) }
-                                }
-                            }
-                        }
-                    }
-                }
+                (list(&keys, &rows, |change| on(Url::to(["item", table.as_str(), "history"]), keys.clone(), &change.key).with("at", change.number.to_string())))
                 @if let Some(before) = last {
                     div.pages { a.button #next rel="next" href=(crate::query::settled(given).onto(here.clone()).instead("before", before.to_string())) { "Older ones" } }
                 }
@@ -354,6 +348,55 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
         div data-live[below.is_none()] { (body) }
     };
     Ok(room.page_of(&format!("Changes of {table}"), "/tables", &main))
+}
+
+/// Changes, each with the way to its item.
+fn list(keys: &[&str], rows: &[&PastChange], to: impl Fn(&PastChange) -> Url) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Changes" {
+            table.rows {
+                thead { tr { th { "When" } th { "What" } th { "Item" } th { "Attributes" } } }
+                tbody {
+                    @for change in rows {
+                        tr {
+                            td { (millis(change.time)) }
+                            td { (event(change)) }
+                            td.mono { a.open href=(to(change)) { (show::cut(&key_line(keys, &change.key), 80).0) } }
+                            td { (show::cut(&touched(change).join(", "), 120).0) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What came by the stream since somebody looked first.
+fn by_stream(table: &TableName, keys: &[&str], came: &Came, rows: &[&PastChange]) -> Markup {
+    html! {
+        p role="status" {
+            b { (show::count(rows.len() as u64, "change")) }
+            span.quiet { " of " (show::number(came.changes.len() as u64)) " that came by the stream since " (show::unix_moment(came.since)) }
+        }
+        @if rows.is_empty() {
+            div.empty {
+                h2 { "Nothing came yet" }
+                p { "Changes of " span.mono { (table) } " are shown from now on, for as long as somebody looks; those before are not read." }
+            }
+        } @else {
+            (list(keys, rows, |change| item_url(table, keys.to_vec(), &change.key)))
+        }
+    }
+}
+
+fn no_stream(room: &Room<'_>, table: &TableName) -> Markup {
+    html! {
+        div.empty {
+            h2 { "There is no stream to look at" }
+            p { "This console looks at " span.mono { (room.house.store().place()) } " as any client does, and sees the changes of a table as they come by its stream. "
+                span.mono { (table) } " has none: " code { "stream both" } " in its schema, or " b { "Change it" } " on its page, switches one on." }
+        }
+    }
 }
 
 /// The attributes that a change touched, as far as the log says.

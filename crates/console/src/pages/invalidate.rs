@@ -7,6 +7,7 @@ use maud::html;
 use super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
 use crate::answer;
+use crate::deed::Deed;
 use crate::house::Kind;
 use crate::show;
 
@@ -65,8 +66,8 @@ pub(super) async fn show(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>)
                 h2 { @if !plan.is_exact() { "About " } (show::count(plan.items(), "item")) ", " (plan.units().to_string()) }
                 pre tabindex="0" aria-label="Plan" { (plan.to_string()) }
                 @if plan.is_scan() { p.notice.bad { "No index finds them: the whole table is read." } }
-                @if room.desk.read_only {
-                    p.quiet { "This console is read-only." }
+                @if !room.may(Deed::Delete(kind.name, None)) {
+                    p.quiet { (room.why_not()) }
                 } @else if plan.items() > 0 {
                     form method="post" action=(here) {
                         (layout::token(room))
@@ -93,7 +94,7 @@ fn begin(room: &Room<'_>, kind: &Kind<'_>, plan: Plan, back: Url) -> Page {
     let told = |progress: &Progress| {
         format!("{} removed, for {}", show::count(progress.removed, "item"), progress.units)
     };
-    let begun = room.desk.house.works().begin(title, back, Some(items), move |work| async move {
+    let begun = room.house.works().begin(title, back, Some(items), move |work| async move {
         let tell = |progress: &Progress| work.tell(progress.removed, told(progress));
         let done = plan.run_with(tell).await.map_err(|error| error.to_string())?;
         work.tell(done.removed, format!("{}. It was {plan}.", told(&done)));

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use super::browse::key_cell;
 use super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
+use crate::deed::Deed;
 use crate::house::{Kind, KnownTable, key_value};
 use crate::show;
 
@@ -117,15 +118,15 @@ pub(super) async fn show(room: &Room<'_>, table: &TableName, reveal: bool) -> Pa
         }
         div.head {
             h1.key { span.mono { (line) } }
-            a.button href=(url("history")) { "History" }
-            @if !room.desk.read_only {
-                a.button.primary #edit href=(url("edit")) { "Edit" }
+            @if room.might_look_back(table, Some(&found.key)) { a.button href=(url("history")) { "History" } }
+            @if room.may(Deed::Update(table, &found.key)) { a.button.primary #edit href=(url("edit")) { "Edit" } }
+            @if room.may(Deed::Put(table)) {
                 a.button href=(match &kind {
                     Some(kind) => on(Url::to(["new", &kind.schema().system, &kind.entity.name]), keys.clone(), item),
                     None => on(Url::to(["items", table.as_str(), "new"]), keys.clone(), item),
                 }) { "Duplicate" }
-                a.button.danger href=(url("delete")) { "Delete…" }
             }
+            @if room.may(Deed::Delete(table, Some(&found.key))) { a.button.danger href=(url("delete")) { "Delete…" } }
         }
         @if !hidden.is_empty() {
             form.inline method="post" action=(url("reveal")) {
@@ -135,7 +136,7 @@ pub(super) async fn show(room: &Room<'_>, table: &TableName, reveal: bool) -> Pa
         }
         @if let (Some(kind), Some(entry)) = (&kind, &entry) { (record(room, kind, item, entry, reveal)) }
         @if let Some(known) = known { (violations(room, known, item)) }
-        @if let (Some(kind), false) = (&kind, room.desk.read_only) { (super::board::steps(room, kind, item, &keys)) }
+        @if let (Some(kind), true) = (&kind, room.may(Deed::Update(table, &found.key))) { (super::board::steps(room, kind, item, &keys)) }
         section.card {
             h2 { "Attributes" }
             (attributes(item, kind.as_ref(), &hidden, &keys))
@@ -157,7 +158,7 @@ pub(super) fn record(
     reveal: bool,
 ) -> Markup {
     let (schema, entity) = (kind.schema(), kind.entity);
-    let now = room.desk.house.now();
+    let now = room.house.now();
     // What cannot be read as a whole may still be read in part.
     let fields = match entry {
         Ok(entry) => entry.fields.clone(),
@@ -237,7 +238,7 @@ fn of(field: &Field) -> Markup {
 
 /// What of an item is not as the schema says.
 fn violations(room: &Room<'_>, known: KnownTable<'_>, item: &Item) -> Markup {
-    let broken = known.checker.check(None, item, room.desk.house.now());
+    let broken = known.checker.check(None, item, room.house.now());
     html! {
         @if !broken.is_empty() {
             section.card.wrong {

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::LazyLock;
 
 use larder_schema::Type;
+use larder_server::Shown;
 use maud::{DOCTYPE, Markup, html};
 
 use super::check::Limits;
@@ -27,15 +28,7 @@ pub(super) fn page(room: &Room<'_>, title: &str, here: &str, main: &Markup) -> M
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · Larder" }
-                link rel="icon" href={ "/assets/icon.svg?v=" (*VERSION) } type="image/svg+xml";
-                link rel="stylesheet" href={ "/assets/console.css?v=" (*VERSION) };
-                script src={ "/assets/console.js?v=" (*VERSION) } defer {}
-            }
+            head { (head(title)) script src={ "/assets/console.js?v=" (*VERSION) } defer {} }
             body {
                 a.skip href="#main" { "Skip to the page" }
                 header.top {
@@ -46,15 +39,22 @@ pub(super) fn page(room: &Room<'_>, title: &str, here: &str, main: &Markup) -> M
                             value=[room.given.get("q")];
                         kbd aria-hidden="true" { "/" }
                     }
-                    span.place title="Where the data is" { (room.desk.house.store().place()) }
+                    span.place title="Where the data is" { (room.house.store().place()) }
                     @if room.desk.read_only { span.badge.warn { "read-only" } }
+                    @if let Some(guest) = room.guest {
+                        form.out method="post" action="/sign-out" {
+                            (token(room))
+                            span.quiet title={ "By the key " (guest.key_id()) } { (guest.name()) }
+                            button.small type="submit" { "Sign out" }
+                        }
+                    }
                     button.keys type="button" hidden aria-haspopup="dialog" { "Keys " kbd { "?" } }
                 }
                 div.frame {
                     nav aria-label="Systems and tables" {
                         (link("/", "Overview"))
                         (link("/tables", "Tables"))
-                        (link("/requests", "Requests"))
+                        @if room.might_see(Shown::Requests) { (link("/requests", "Requests")) }
                         @for file in &known.files {
                             @let name = file.name();
                             div.group {
@@ -88,6 +88,40 @@ pub(super) fn page(room: &Room<'_>, title: &str, here: &str, main: &Markup) -> M
                     }
                     form method="dialog" { button { "Close" } }
                 }
+            }
+        }
+    }
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " · Larder" }
+        link rel="icon" href={ "/assets/icon.svg?v=" (*VERSION) } type="image/svg+xml";
+        link rel="stylesheet" href={ "/assets/console.css?v=" (*VERSION) };
+    }
+}
+
+/// A page for somebody who is not known yet: nothing of what is kept is on it.
+pub(super) fn alone(title: &str, main: &Markup) -> Markup {
+    stranger(&head(title), main)
+}
+
+/// The same, which leads on by itself.
+pub(super) fn alone_and_on(title: &str, to: &Url, main: &Markup) -> Markup {
+    stranger(&html! { (head(title)) meta http-equiv="refresh" content={ "0;url=" (to) }; }, main)
+}
+
+fn stranger(head: &Markup, main: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { (head) }
+            body {
+                header.top { a.brand href="/" { (mark()) span { "Larder" } } }
+                main.alone #main tabindex="-1" { (main) }
             }
         }
     }
@@ -136,7 +170,7 @@ pub(super) fn wrong(text: &str) -> Markup {
 
 /// The token that every change carries.
 pub(super) fn token(room: &Room<'_>) -> Markup {
-    html! { input type="hidden" name=(TOKEN) value=(room.desk.safety.token()); }
+    html! { input type="hidden" name=(TOKEN) value=(room.token); }
 }
 
 /// The way to a page: its places, from the left.

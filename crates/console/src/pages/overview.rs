@@ -10,6 +10,7 @@ use super::{Page, Room, traffic};
 use crate::address::Url;
 use crate::answer::Answer;
 use crate::house::{Known, Open};
+use crate::query::is_denied;
 use crate::show;
 
 /// How many tables a page asks the size of.
@@ -18,8 +19,10 @@ const SIZES_MAX: usize = 50;
 const EXPIRING_MAX: usize = 10_000;
 
 pub(super) async fn show(room: &Room<'_>) -> Page {
-    let house = &room.desk.house;
-    let names = house.store().list_tables().await?;
+    let house = room.house;
+    let listed = house.store().list_tables().await;
+    let untold = listed.as_ref().err().filter(|error| is_denied(error)).map(ToString::to_string);
+    let names = if untold.is_some() { Vec::new() } else { listed? };
     let counted = room.given.said("count");
     let mut systems = Vec::new();
     for open in room.known.systems() {
@@ -27,14 +30,14 @@ pub(super) async fn show(room: &Room<'_>) -> Page {
         for (at, name) in open.names.iter().enumerate() {
             let size = size(room, name, 0).await?;
             let schema_name = &open.schema().tables[at].name;
-            let ends = match &size {
+            let ends = match size.told() {
                 Some(_) if open.schema().tables[at].ttl.is_some() => {
                     expiring(&house.store_of(name, &room.known), name)?
                 }
                 _ => None,
             };
             let census = match counted {
-                Some(wanted) if wanted == name.as_str() && size.is_some() => {
+                Some(wanted) if wanted == name.as_str() && size.told().is_some() => {
                     open.system.census(schema_name, |_| {}).await?
                 }
                 _ => None,
@@ -56,7 +59,8 @@ pub(super) async fn show(room: &Room<'_>) -> Page {
                 a href=(Url::to(["schema", &file.name()])) { "See what is wrong" }
             }
         }
-        @if systems.is_empty() && others.is_empty() {
+        @if let Some(untold) = &untold { p.notice { "Other tables are not listed: " (untold) } }
+        @else if systems.is_empty() && others.is_empty() {
             div.empty {
                 h2 { "Nothing is kept here yet" }
                 p { "There is no table and no schema. Begin a schema with " code { "larder init" } ", make its tables with "
@@ -75,8 +79,8 @@ pub(super) async fn show(room: &Room<'_>) -> Page {
                             @for (name, size) in &others {
                                 tr {
                                     td { a href=(Url::to(["items", name.as_str()])) { (name) } }
-                                    td.right { (items(size.as_ref())) }
-                                    td.right { (bytes(size.as_ref())) }
+                                    td.right { (items(size.told())) }
+                                    td.right { (bytes(size.told())) }
                                 }
                             }
                         }
@@ -92,19 +96,42 @@ pub(super) async fn show(room: &Room<'_>) -> Page {
     Ok(room.page_of("Overview", "/", &main))
 }
 
+/// What a store tells of a table.
+pub(super) enum Extent {
+    Told(Size),
+    /// There is none.
+    Absent,
+    /// It was not asked, or does not tell whoever asks.
+    Untold,
+}
+
+impl Extent {
+    pub(super) fn told(&self) -> Option<&Size> {
+        match self {
+            Self::Told(size) => Some(size),
+            Self::Absent | Self::Untold => None,
+        }
+    }
+}
+
 /// What a store tells of a table, unless so many others were asked for already that a page would take long.
 pub(super) async fn size(
     room: &Room<'_>,
     name: &TableName,
     asked: usize,
-) -> Result<Option<Size>, larder::store::Error> {
+) -> Result<Extent, larder::store::Error> {
     if asked >= SIZES_MAX {
-        return Ok(None);
+        return Ok(Extent::Untold);
     }
-    census::size(&room.desk.house.store_of(name, &room.known), name).await
+    match census::size(&room.house.store_of(name, &room.known), name).await {
+        Ok(Some(size)) => Ok(Extent::Told(size)),
+        Ok(None) => Ok(Extent::Absent),
+        Err(error) if is_denied(&error) => Ok(Extent::Untold),
+        Err(error) => Err(error),
+    }
 }
 
-type TableRow<'a> = (&'a TableName, usize, Option<Size>, Option<Census>, Option<[u64; 2]>);
+type TableRow<'a> = (&'a TableName, usize, Extent, Option<Census>, Option<[u64; 2]>);
 
 /// How many items expire within an hour and within a day, where the store keeps account of it.
 fn expiring(store: &Store, name: &TableName) -> Result<Option<[u64; 2]>, larder::store::Error> {
@@ -130,7 +157,7 @@ fn system(open: &Open, tables: &[TableRow<'_>]) -> Markup {
                     p.line {
                         a.mono href=(Url::to(["tables", name.as_str()])) { (name) }
                         @match size {
-                            Some(size) => {
+                            Extent::Told(size) => {
                                 span { (show::count(size.items, "item")) }
                                 span { (price::size(size.bytes)) }
                                 @if let Some([hour, day]) = ends {
@@ -138,7 +165,8 @@ fn system(open: &Open, tables: &[TableRow<'_>]) -> Markup {
                                 }
                                 @if census.is_none() && size.items > 0 { (count_link(name, size)) }
                             }
-                            None => span.badge.warn { "not there: " code { "larder apply" } " makes it" }
+                            Extent::Absent => span.badge.warn { "not there: " code { "larder apply" } " makes it" },
+                            Extent::Untold => {}
                         }
                     }
                     ul.entities {

@@ -19,7 +19,7 @@ pub(super) fn show(room: &Room<'_>) -> Page {
             h1 { "Requests" }
             div.empty {
                 h2 { "Only a server knows what it was asked" }
-                p { "This console looks at " span.mono { (room.desk.house.store().place()) } " from outside, as its other clients do. The one that "
+                p { "This console looks at " span.mono { (room.house.store().place()) } " from outside, as its other clients do. The one that "
                     code { "larder serve" } " opens shows the requests of its own endpoint." }
             }
         };
@@ -77,7 +77,7 @@ pub(super) fn show(room: &Room<'_>) -> Page {
             @if wanted.is_empty() {
                 div.empty {
                     h2 { "Nothing was asked yet" }
-                    p { "Point a program at the endpoint, " span.mono { (room.desk.house.store().place().trim_start_matches("dynamodb:")) } ", and its requests show up here." }
+                    p { "Point a program at the endpoint, " span.mono { (room.house.store().place().trim_start_matches("dynamodb:")) } ", and its requests show up here." }
                 }
             } @else {
                 div.pair {

@@ -8,6 +8,7 @@ use maud::html;
 use super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
 use crate::answer;
+use crate::deed::Deed;
 use crate::house::Kind;
 use crate::show;
 
@@ -35,8 +36,8 @@ pub(super) fn show(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>) -> Pa
         p.quiet { "Made from the schema: values look like what their names say and pass all checks; lifecycles are in their first state. "
             "The same number makes the same records, and puts them over those of before." }
         @if let Some(wrong) = &wrong { (layout::wrong(wrong)) }
-        @if room.desk.read_only {
-            p.quiet { "This console is read-only." }
+        @if !room.may(Deed::Put(kind.name)) {
+            p.quiet { (room.why_not()) }
         } @else {
             form.ask method="post" action=(here) {
                 (layout::token(room))
@@ -88,7 +89,7 @@ fn begin(room: &Room<'_>, kind: &Kind<'_>, records: Vec<Fields>, back: Url) -> P
     let (shelf, name, count) = (kind.shelf.clone(), kind.full_name(), records.len() as u64);
     tracing::info!(entity = name, records = count, "the console makes sample records");
     let title = format!("{} of {name}", show::count(count, "sample record"));
-    let begun = room.desk.house.works().begin(title, back, Some(count), move |work| async move {
+    let begun = room.house.works().begin(title, back, Some(count), move |work| async move {
         let mut written = 0;
         for batch in records.chunks(BATCH_RECORDS_MAX) {
             for outcome in shelf.put_many(batch.to_vec()).await {

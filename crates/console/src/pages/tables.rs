@@ -12,8 +12,11 @@ use larder_model::{Billing, IndexKind, KeySchema, Projection, StreamView, TableC
 use maud::html;
 
 use self::change::Told;
-use super::{Fault, Page, Room, layout, overview};
+use super::overview::Extent;
+use super::{Fault, Page, Room, layout, overview, traffic};
 use crate::address::Url;
+use crate::deed::Deed;
+use crate::query::is_denied;
 use crate::show;
 
 pub(super) use backups::{act as act_on_backups, list as all_backups};
@@ -22,7 +25,9 @@ pub(super) use create::create;
 pub(super) use drift::apply;
 
 pub(super) async fn list(room: &Room<'_>) -> Page {
-    let names = room.desk.house.store().list_tables().await?;
+    let listed = room.house.store().list_tables().await;
+    let untold = listed.as_ref().err().filter(|error| is_denied(error)).map(ToString::to_string);
+    let names = if untold.is_some() { Vec::new() } else { listed? };
     let mut rows = Vec::new();
     for (at, name) in names.iter().enumerate() {
         rows.push((name, overview::size(room, name, at).await?));
@@ -31,16 +36,17 @@ pub(super) async fn list(room: &Room<'_>) -> Page {
     for name in room.known.systems().flat_map(|open| &open.names).filter(|name| !names.contains(name)) {
         // It may be in another region than those that were listed.
         match overview::size(room, name, 0).await? {
-            Some(size) => rows.push((name, Some(size))),
-            None => missing.push(name),
+            Extent::Absent => missing.push(name),
+            size => rows.push((name, size)),
         }
     }
     let main = html! {
         div.head {
             h1 { "Tables" }
             a.button href="/backups" { "Backups" }
-            @if !room.desk.read_only { a.button.primary #new href="/create" { "New table" } }
+            @if may_create(room, &names) { a.button.primary #new href="/create" { "New table" } }
         }
+        @if let Some(untold) = &untold { p.notice { "Other tables are not listed: " (untold) } }
         @if rows.is_empty() {
             div.empty { h2 { "There is no table" } p { "Make one from a form, or those of a schema with " code { "larder apply" } "." } }
         } @else {
@@ -52,9 +58,9 @@ pub(super) async fn list(room: &Room<'_>) -> Page {
                             tr {
                                 td { a.mono.open href=(Url::to(["tables", name.as_str()])) { (name) } }
                                 td { @if let Some(known) = room.known.table(name) { (known.open.schema().system) } @else { span.quiet { "no schema" } } }
-                                td.right { (size.as_ref().map_or_else(String::new, |size| show::number(size.items))) }
-                                td.right { (size.as_ref().map_or_else(String::new, |size| price::size(size.bytes))) }
-                                td.right { (size.as_ref().map_or_else(|| "-".to_owned(), |size| size.indexes.len().to_string())) }
+                                td.right { (size.told().map_or_else(String::new, |size| show::number(size.items))) }
+                                td.right { (size.told().map_or_else(String::new, |size| price::size(size.bytes))) }
+                                td.right { (size.told().map_or_else(|| "-".to_owned(), |size| size.indexes.len().to_string())) }
                             }
                         }
                     }
@@ -76,7 +82,7 @@ pub(super) async fn show(room: &Room<'_>, name: &TableName) -> Page {
 /// The page, with what was not done and why where that was asked for.
 async fn show_with(room: &Room<'_>, name: &TableName, told: Option<Told<'_>>) -> Page {
     let known = room.known.table(name);
-    let deployed = room.desk.house.table(name, &room.known).await?;
+    let deployed = room.house.table(name, &room.known).await?;
     let plan = match known {
         Some(known) => drift::plan(room, known, name).await?.tables.into_iter().next(),
         None => None,
@@ -84,7 +90,7 @@ async fn show_with(room: &Room<'_>, name: &TableName, told: Option<Told<'_>>) ->
     if deployed.is_none() && known.is_none() {
         return Err(Fault::Absent(format!("There is no table {name}, and no schema that asks for it.")));
     }
-    let store = room.desk.house.store_of(name, &room.known);
+    let store = room.house.store_of(name, &room.known);
     let size = census::size(&store, name).await?;
     let tags = match &deployed {
         Some(_) => store.tags(name).await?,
@@ -139,6 +145,7 @@ async fn show_with(room: &Room<'_>, name: &TableName, told: Option<Told<'_>>) ->
                     dt { "Encryption" } dd { @match &definition.encryption { None => "as the store has it", Some(it) => { "KMS " (it.kms_key.as_deref().unwrap_or("(AWS's key)")) } } }
                     dt { "Tags" } dd { @if tags.is_empty() { "none" } @for (name, value) in &tags { span.badge { (name) " = " (value) } " " } }
                 }
+                (traffic::growth(room, name))
             }
             section.card {
                 h2 { "Indexes" }
@@ -172,6 +179,13 @@ async fn show_with(room: &Room<'_>, name: &TableName, told: Option<Told<'_>>) ->
         }
     };
     Ok(room.page_wrong(status, name.as_str(), "/tables", &main))
+}
+
+/// Whether a table might be made: one of a new name, or of a name that a schema or the store knows.
+fn may_create(room: &Room<'_>, names: &[TableName]) -> bool {
+    let new = TableName::new("new-table").ok();
+    let mut known = new.iter().chain(names).chain(room.known.systems().flat_map(|open| &open.names));
+    known.any(|name| room.may(Deed::CreateTable(name)))
 }
 
 fn key(key: &KeySchema) -> String {

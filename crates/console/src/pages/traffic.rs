@@ -1,5 +1,7 @@
 //! What happens over time, as small charts: requests, latency, errors, units, growth; hits, calls and dollars by source.
 
+use larder_model::TableName;
+use larder_server::Shown;
 use maud::{Markup, html};
 
 use super::{Page, Room};
@@ -16,6 +18,9 @@ pub(super) fn show(room: &Room<'_>) -> Page {
 }
 
 pub(super) fn section(room: &Room<'_>) -> Markup {
+    if !room.might_see(Shown::Metrics) {
+        return html! {};
+    }
     let pulse = &room.desk.pulse;
     let told = pulse.told(room.known.systems().map(crate::house::Open::schema));
     html! {
@@ -41,6 +46,14 @@ pub(super) fn section(room: &Room<'_>) -> Markup {
             }
         }
     }
+}
+
+/// The size of one table over time, where it is known and may be seen.
+pub(super) fn growth(room: &Room<'_>, table: &TableName) -> Markup {
+    let known = room.desk.pulse.growth(table.as_str()).filter(|_| room.might_see(Shown::Metrics));
+    let Some((seconds, sizes)) = known.filter(|(_, sizes)| sizes.0.len() > 1) else { return html! {} };
+    let since = show::away_text(-i64::try_from(seconds).unwrap_or(0));
+    html! { div.charts { (chart("Size of the table", &since, &[("", &sizes)], size)) } }
 }
 
 fn of_source(source: &Source, since: &str) -> Markup {

@@ -7,7 +7,7 @@ use crate::address::Url;
 use crate::show;
 
 pub(super) fn show(room: &Room<'_>, id: &str) -> Page {
-    let work = room.desk.house.works().find(id);
+    let work = room.house.works().find(id);
     let work = work.ok_or_else(|| {
         Fault::Absent(
             "That work is not known here: the console was started again, or has done many others since."

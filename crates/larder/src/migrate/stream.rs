@@ -233,7 +233,7 @@ impl Reader {
             };
             match self.client.get_records().shard_iterator(iterator).send().await {
                 Ok(answer) => break answer,
-                Err(error) if is(&error, "TrimmedDataAccessException") => {
+                Err(error) if says(&error, "TrimmedDataAccessException") => {
                     if !self.is_rest || is_again {
                         return Ok(Err(Lost));
                     }
@@ -241,8 +241,8 @@ impl Reader {
                     self.place.shards.remove(shard);
                 }
                 // It lasts minutes. Another from the place goes on; nothing is known to be at its end.
-                Err(error) if is(&error, "ExpiredIteratorException") && !is_again => {}
-                Err(error) => return Err(failed(&self.at, &error)),
+                Err(error) if says(&error, "ExpiredIteratorException") && !is_again => {}
+                Err(error) => return Err(failed(&self.at, &error).into()),
             }
             is_again = true;
         };
@@ -282,8 +282,8 @@ impl Reader {
         };
         match request.send().await {
             Ok(answer) => Ok(Ok(answer.shard_iterator)),
-            Err(error) if is(&error, "TrimmedDataAccessException") => Ok(Err(Lost)),
-            Err(error) => Err(failed(&self.at, &error)),
+            Err(error) if says(&error, "TrimmedDataAccessException") => Ok(Err(Lost)),
+            Err(error) => Err(failed(&self.at, &error).into()),
         }
     }
 }
@@ -299,12 +299,13 @@ fn change(record: Record) -> Result<Option<Change>, Error> {
     }))
 }
 
-fn item(attributes: HashMap<String, Sdk>) -> Result<Item, Error> {
+pub(crate) fn item(attributes: HashMap<String, Sdk>) -> Result<Item, store::Error> {
     attributes.into_iter().map(|(name, sdk)| Ok((name, value(sdk)?))).collect()
 }
 
-fn value(value: Sdk) -> Result<AttributeValue, Error> {
-    let unreadable = || Error::NotAllowed("the stream shows a value of a kind nobody knows".to_owned());
+fn value(value: Sdk) -> Result<AttributeValue, store::Error> {
+    let unreadable =
+        || store::Error::Unsupported("the stream shows a value of a kind nobody knows".to_owned());
     let number = |text: String| text.parse::<Number>().map_err(|_| unreadable());
     Ok(match value {
         Sdk::S(text) => AttributeValue::S(text),
@@ -321,23 +322,23 @@ fn value(value: Sdk) -> Result<AttributeValue, Error> {
     })
 }
 
-fn is<E: ProvideErrorMetadata>(error: &SdkError<E>, code: &str) -> bool {
+pub(crate) fn says<E: ProvideErrorMetadata>(error: &SdkError<E>, code: &str) -> bool {
     error.as_service_error().and_then(ProvideErrorMetadata::code) == Some(code)
 }
 
-fn failed<E>(place: &str, error: &SdkError<E>) -> Error
+pub(crate) fn failed<E>(place: &str, error: &SdkError<E>) -> store::Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     let Some(service) = error.as_service_error() else {
         let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
         let cause = causes.last().map(ToString::to_string).unwrap_or_default();
-        return store::Error::Unreachable { place: place.to_owned(), cause }.into();
+        return store::Error::Unreachable { place: place.to_owned(), cause };
     };
     let code = service.code().unwrap_or("an unnamed error").to_owned();
     let message = service.message().unwrap_or("it was refused without a reason").to_owned();
     match &*code {
-        "LimitExceededException" => store::Error::Throttled(message).into(),
-        _ => store::Error::Refused { code, message }.into(),
+        "LimitExceededException" => store::Error::Throttled(message),
+        _ => store::Error::Refused { code, message },
     }
 }

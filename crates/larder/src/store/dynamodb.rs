@@ -31,7 +31,7 @@ use larder_model::{
 use larder_schema::schema::StoreLimits;
 use tokio::sync::OnceCell;
 
-use super::{Address, Backend, Busy, Deployed, Error, Feature, Lacks, TableChange};
+use super::{Address, Backend, Busy, Deployed, Error, Feature, Inside, Lacks, TableChange, client};
 
 /// A table that nobody has.
 const ABSENT_TABLE: &str = "larder-absent-7f3a9c51e0d24b68";
@@ -57,6 +57,8 @@ pub(super) struct DynamoDb {
     lacks: Arc<OnceCell<Lacks>>,
     /// AWS itself: tables live in regions.
     regional: bool,
+    /// What answers the client, where that is in this process.
+    inside: Option<Arc<dyn Inside>>,
 }
 
 impl DynamoDb {
@@ -98,13 +100,22 @@ impl DynamoDb {
             place,
             lacks: Arc::default(),
             regional: endpoint.is_none(),
+            inside: None,
         })
     }
 
     /// On a client of the program's own, which may lead anywhere.
     pub(super) fn on_client(client: Client) -> Self {
         let place = Address::DynamoDb { endpoint: None }.to_string();
-        Self { client, config: None, clock: Clock::system(), place, lacks: Arc::default(), regional: false }
+        let (clock, lacks) = (Clock::system(), Arc::default());
+        Self { client, config: None, clock, place, lacks, regional: false, inside: None }
+    }
+
+    /// On an endpoint in this process, of which is known what it lacks.
+    pub(super) fn through(inside: Arc<dyn Inside>, clock: Clock, place: String, lacks: Lacks) -> Self {
+        let client = client::client(Arc::clone(&inside));
+        let lacks = Arc::new(OnceCell::new_with(Some(lacks)));
+        Self { client, config: None, clock, place, lacks, regional: false, inside: Some(inside) }
     }
 
     async fn find_lacks(&self) -> Result<Lacks, Error> {
@@ -535,7 +546,14 @@ impl Backend for DynamoDb {
         Ok(self.client.clone())
     }
 
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
+        self.inside.clone()
+    }
+
     async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
+        if let Some(inside) = &self.inside {
+            return Ok(client::streams_client(Arc::clone(inside)));
+        }
         let config = self.config.as_ref().ok_or_else(|| {
             Error::Unsupported(
                 "a store on a client of the program's own has no client for streams".to_owned(),

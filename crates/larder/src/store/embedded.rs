@@ -18,12 +18,13 @@ use larder_engine::ops::{
 use larder_engine::{Engine, Error as EngineError, KEYLESS, Lookback, Worked};
 use larder_model::{
     ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, Item, KeySchema, KeyType, Projection,
-    StreamView, TableDefinition, TableName, Throughput,
+    StreamView, TableDefinition, TableName, Throughput, UnixTime,
 };
 use larder_schema::{Environment, Schema};
 use larder_storage::{Key, Options};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::client::{self, Inside};
 use super::items::{NOT_OF_ITEMS, tables};
 use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, Store, TableChange};
 use crate::guard::{Guard, Mode, Rules, Tally};
@@ -33,7 +34,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 impl Store {
     /// What became of a table's items, or of the one with this key: the newest changes first, at most so many, and only those
-    /// below a number if one is given. A table keeps them for its stream and for recovery. `None`: only an embedded store
+    /// below a number if one is given. A table keeps them for its stream and for recovery. `None`: only a store of this process
     /// can be asked.
     ///
     /// ```
@@ -63,12 +64,8 @@ impl Store {
         before: Option<u64>,
         most: usize,
     ) -> Result<Option<Lookback>, Error> {
-        let Some(engine) = self.engine().cloned() else { return Ok(None) };
-        let (table, now) = (table.clone(), self.clock().now());
-        blocking(move || engine.look_back(&table, key.as_ref(), before, most, now))
-            .await
-            .map(Some)
-            .map_err(error)
+        let Some(inside) = self.inside() else { return Ok(None) };
+        inside.look_back(table, key, before, most).await.map(Some)
     }
 }
 
@@ -369,12 +366,16 @@ impl Backend for Embedded {
         Some(&self.core.engine)
     }
 
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
+        Some(Arc::new(self.core.clone()))
+    }
+
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
-        Ok(super::client::client(self.core.clone()))
+        Ok(client::client(Arc::new(self.core.clone())))
     }
 
     async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
-        Ok(super::client::streams_client(self.core.clone()))
+        Ok(client::streams_client(Arc::new(self.core.clone())))
     }
 
     async fn pause(&self, _asked: u32) -> Result<(), Error> {
@@ -408,6 +409,48 @@ impl Core {
             Ok(())
         })
         .await
+    }
+}
+
+#[async_trait]
+impl Inside for Core {
+    async fn answer(&self, target: &str, body: &[u8]) -> Result<Vec<u8>, ApiError> {
+        let request = larder_wire::decode(target, body)?;
+        let changes_tables = match &request {
+            Request::DescribeEndpoints => return Ok(larder_wire::encode_endpoints(client::HOST)),
+            Request::CreateTable(_)
+            | Request::UpdateTable(_)
+            | Request::DeleteTable(_)
+            | Request::UpdateTimeToLive(_)
+            | Request::CreateBackup(_)
+            | Request::RestoreTableFromBackup(_)
+            | Request::RestoreTableToPointInTime(_) => true,
+            _ => false,
+        };
+        let response = self.engine.execute(request, self.clock.trusted()).await?;
+        if changes_tables {
+            self.work().await?;
+        }
+        larder_wire::encode(&response)
+    }
+
+    async fn look_back(
+        &self,
+        table: &TableName,
+        key: Option<Item>,
+        before: Option<u64>,
+        most: usize,
+    ) -> Result<Lookback, Error> {
+        let (engine, table, now) = (self.engine.clone(), table.clone(), self.clock.now());
+        let looked = blocking(move || engine.look_back(&table, key.as_ref(), before, most, now)).await;
+        looked.map_err(error)
+    }
+
+    fn expiring(&self, table: &TableName, seconds: i64, most: usize) -> Result<Option<u64>, Error> {
+        let now = self.clock.now();
+        let until = UnixTime::from_seconds(now.seconds().saturating_add(seconds));
+        let count = self.engine.expiring(table, now, until, most).map_err(Error::Engine)?;
+        Ok(Some(count as u64))
     }
 }
 

@@ -10,7 +10,7 @@ use larder_schema::schema::StoreLimits;
 use larder_schema::{Environment, Schema};
 
 use super::observed::Probes;
-use super::{Backend, Deployed, Error, Lacks, TableChange};
+use super::{Backend, Deployed, Error, Inside, Lacks, TableChange};
 
 /// What is done with a request for items. Clones, for other regions and limits, share what they keep.
 #[async_trait]
@@ -103,6 +103,10 @@ impl<L: Layer> Backend for Layered<L> {
 
     fn engine(&self) -> Option<&larder_engine::Engine> {
         self.below.engine()
+    }
+
+    fn inside(&self) -> Option<Arc<dyn Inside>> {
+        self.below.inside()
     }
 
     fn enforce(&self) -> Result<(), Error> {

@@ -16,6 +16,8 @@ use super::super::{Fault, Page, Room, layout};
 use super::change::text;
 use crate::address::{Given, Url};
 use crate::answer;
+use crate::deed::Deed;
+use crate::query::is_denied;
 use crate::show;
 
 /// How many are shown.
@@ -44,14 +46,14 @@ pub(super) fn store_error<E: ProvideErrorMetadata + std::error::Error + 'static>
 
 /// The backups of all tables, those that are gone included.
 pub(in super::super) async fn list(room: &Room<'_>, told: Option<String>) -> Page {
-    let found = backups(room.desk.house.store(), None).await?;
+    let found = backups(room.house.store(), None).await?;
     let main = html! {
         (layout::trail(&[("tables".to_owned(), Url::to(["tables"]))]))
         h1 { "Backups" }
         @if let Some(told) = &told { (layout::wrong(told)) }
         p.quiet { "Of all tables, those included that are gone. A backup is made on the page of its table." }
         @match &found {
-            Err(lack) => p.notice { "This store cannot keep backups: " (lack) },
+            Err(lack) => p.notice { (lack) },
             Ok(found) => (rows(room, found, true)),
         }
     };
@@ -74,7 +76,10 @@ async fn backups(
         let page = match page.set_exclusive_start_backup_arn(start).send().await {
             Ok(page) => page,
             Err(error) => match store_error(store, &error) {
-                Error::Unsupported(lack) => return Ok(Err(lack)),
+                ref error if is_denied(error) => return Ok(Err(error.to_string())),
+                Error::Unsupported(lack) => {
+                    return Ok(Err(format!("This store cannot keep backups of a table: {lack}")));
+                }
                 other => return Err(other.into()),
             },
         };
@@ -87,6 +92,12 @@ async fn backups(
     found.sort_by_key(|backup| std::cmp::Reverse(backup.backup_creation_date_time));
     found.truncate(BACKUPS_MAX);
     Ok(Ok(found))
+}
+
+fn may_restore(room: &Room<'_>, backup: &BackupSummary) -> bool {
+    let (arn, table) = (backup.backup_arn.as_deref().unwrap_or_default(), backup.table_name.as_deref());
+    let table = table.and_then(|table| TableName::new(table).ok());
+    table.is_some_and(|table| room.may(Deed::Restore(arn, &table)))
 }
 
 fn rows(room: &Room<'_>, found: &[BackupSummary], with_table: bool) -> Markup {
@@ -109,7 +120,7 @@ fn rows(room: &Room<'_>, found: &[BackupSummary], with_table: bool) -> Markup {
                                 td { @if let Some(at) = backup.backup_creation_date_time.and_then(|at| Timestamp::from_second(at.secs()).ok()) { (show::moment(at)) } }
                                 td.right { (backup.backup_size_bytes.and_then(|bytes| u64::try_from(bytes).ok()).map(price::size).unwrap_or_default()) }
                                 td {
-                                    @if room.desk.read_only { span.quiet { "read-only" } } @else {
+                                    @if !may_restore(room, backup) { span.quiet { @if room.desk.read_only { "read-only" } @else { "not allowed" } } } @else {
                                         form.line method="post" action="/backups" {
                                             (layout::token(room))
                                             input type="hidden" name="do" value="restore";
@@ -120,7 +131,7 @@ fn rows(room: &Room<'_>, found: &[BackupSummary], with_table: bool) -> Markup {
                                     }
                                 }
                                 td {
-                                    @if !room.desk.read_only {
+                                    @if room.may(Deed::RemoveBackup(arn)) {
                                         form.inline method="post" action="/backups" {
                                             (layout::token(room))
                                             input type="hidden" name="do" value="remove";
@@ -141,7 +152,7 @@ fn rows(room: &Room<'_>, found: &[BackupSummary], with_table: bool) -> Markup {
 
 /// What a table can be brought back from, on its page.
 pub(super) async fn section(room: &Room<'_>, name: &TableName, recovery: bool) -> Result<Markup, Fault> {
-    let store = room.desk.house.store_of(name, &room.known);
+    let store = room.house.store_of(name, &room.known);
     let lacks = store.lacks().await?;
     let found = backups(&store, Some(name)).await?;
     let range = if recovery { range(&store, name).await? } else { None };
@@ -149,10 +160,10 @@ pub(super) async fn section(room: &Room<'_>, name: &TableName, recovery: bool) -
         section.card #backups {
             h2 { "Backups" }
             @match &found {
-                Err(lack) => p.quiet { "This store cannot keep backups of a table: " (lack) },
+                Err(lack) => p.quiet { (lack) },
                 Ok(found) => {
                     (rows(room, found, false))
-                    @if !room.desk.read_only {
+                    @if room.may(Deed::Backup(name)) {
                         form.ask method="post" action="/backups" {
                             (layout::token(room))
                             input type="hidden" name="do" value="make";
@@ -167,12 +178,13 @@ pub(super) async fn section(room: &Room<'_>, name: &TableName, recovery: bool) -
             @if let Some(lack) = lacks.get(&Feature::PointInTimeRecovery) {
                 p.quiet { "This store cannot: " (lack) }
             } @else if !recovery {
-                p.quiet { "Recovery is off, so its moments are not kept. It is switched on under " b { "Change it" } "." }
+                p.quiet { "Recovery is off, so its moments are not kept."
+                    @if room.may(Deed::Recovery(name)) { " It is switched on under " b { "Change it" } "." } }
             } @else {
                 p { "It can be brought back to any moment"
                     @if let Some((from, to)) = range { " from " (show::moment(from)) " to " (show::moment(to)) }
                     ", into a new table." }
-                @if !room.desk.read_only {
+                @if room.may(Deed::RestoreMoment(name)) {
                     form.ask method="post" action="/backups" {
                         (layout::token(room))
                         input type="hidden" name="do" value="moment";
@@ -204,8 +216,8 @@ async fn range(store: &Store, name: &TableName) -> Result<Option<(Timestamp, Tim
 pub(in super::super) async fn act(room: &Room<'_>, form: &Given) -> Page {
     let table = form.said("table").map(super::super::name).transpose()?;
     let store = match &table {
-        Some(name) => room.desk.house.store_of(name, &room.known),
-        None => room.desk.house.store().clone(),
+        Some(name) => room.house.store_of(name, &room.known),
+        None => room.house.store().clone(),
     };
     let client = store.sdk_client().await?;
     let arn = form.get("arn").unwrap_or_default();

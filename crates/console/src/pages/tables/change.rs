@@ -15,6 +15,7 @@ use maud::{Markup, html};
 use super::super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
 use crate::answer;
+use crate::deed::Deed;
 use crate::show;
 
 /// What was sent, and why it was not done; it is told in the form that it came from.
@@ -34,7 +35,7 @@ enum Wanted {
 }
 
 pub(in super::super) async fn change(room: &Room<'_>, name: &TableName, form: &Given) -> Page {
-    let store = room.desk.house.store_of(name, &room.known);
+    let store = room.house.store_of(name, &room.known);
     let deployed = store.describe(name).await?;
     let deployed = deployed.ok_or_else(|| Fault::Absent(format!("There is no table {name} any more.")))?;
     let what = form.get("what").unwrap_or_default();
@@ -257,7 +258,7 @@ async fn untag(store: &Store, name: &TableName, key: &str) -> Result<(), Error> 
 
 /// Deleting a table: its name has to be written.
 pub(in super::super) async fn delete(room: &Room<'_>, name: &TableName, form: Option<&Given>) -> Page {
-    let store = room.desk.house.store_of(name, &room.known);
+    let store = room.house.store_of(name, &room.known);
     let deployed = store.describe(name).await?;
     let deployed = deployed.ok_or_else(|| Fault::Absent(format!("There is no table {name} any more.")))?;
     let mut wrong = None;
@@ -295,8 +296,8 @@ pub(in super::super) async fn delete(room: &Room<'_>, name: &TableName, form: Op
         @if deployed.definition.deletion_protection {
             p { "It is protected from deletion: take the protection off first, on its page." }
             p { a.button href=(here) { "To the table" } }
-        } @else if room.desk.read_only {
-            p.quiet { "This console is read-only." }
+        } @else if !room.may(Deed::DeleteTable(name)) {
+            p.quiet { (room.why_not()) }
         } @else {
             form.record method="post" action=(Url::to(["tables", name.as_str(), "delete"])) {
                 (layout::token(room))
@@ -329,10 +330,19 @@ pub(super) fn forms(
         let form = told.filter(|told| told.what == what).map(|told| told.form);
         form.and_then(|form| form.get(field)).map_or(now, str::to_owned)
     };
+    let deed = |what: &str| match what {
+        "ttl" => Deed::TimeToLive(name),
+        "recovery" => Deed::Recovery(name),
+        "tag" => Deed::Tag(name),
+        "untag" => Deed::Untag(name),
+        "delete" => Deed::DeleteTable(name),
+        _ => Deed::UpdateTable(name),
+    };
     let one = |what: &str, title: &str, feature: Option<Feature>, fields: Markup, button: &str| {
         let lack = feature.and_then(|feature| lacks.get(&feature));
+        let is_told = told.is_some_and(|told| told.what == what);
         html! {
-            section.change {
+            @if is_told || room.may(deed(what)) { section.change {
                 h3 { (title) }
                 @if let Some(told) = told.filter(|told| told.what == what) { (layout::wrong(&told.wrong)) }
                 @if let Some(lack) = lack {
@@ -345,9 +355,13 @@ pub(super) fn forms(
                         div.field.do { button type="submit" aria-label={ (button) ": " (title) } { (button) } }
                     }
                 }
-            }
+            } }
         }
     };
+    let any = ["ttl", "recovery", "tag", "delete", "stream"].iter().any(|what| room.may(deed(what)));
+    if !any && told.is_none() {
+        return html! {};
+    }
     let view = match definition.stream {
         None => "",
         Some(StreamView::KeysOnly) => "KEYS_ONLY",
@@ -393,7 +407,7 @@ pub(super) fn forms(
                 (text("tag", "key", "Name", &sent("tag", "key", String::new())))
                 (text("tag", "value", "Value", &sent("tag", "value", String::new())))
             }, "Add"))
-            @if !tags.is_empty() && !lacks.contains_key(&Feature::Tags) {
+            @if !tags.is_empty() && !lacks.contains_key(&Feature::Tags) && room.may(deed("untag")) {
                 ul.plain {
                     @for (key, value) in tags {
                         li {
@@ -416,9 +430,11 @@ pub(super) fn forms(
                     (number("index", "write", "Write units", &sent("index", "write", "1".to_owned()), 40_000))
                 }
             }, "Add"))
-            section.change {
-                h3 { "Delete the table" }
-                a.button.danger href=(Url::to(["tables", name.as_str(), "delete"])) { "Delete the table…" }
+            @if room.may(deed("delete")) {
+                section.change {
+                    h3 { "Delete the table" }
+                    a.button.danger href=(Url::to(["tables", name.as_str(), "delete"])) { "Delete the table…" }
+                }
             }
         }
     }
@@ -427,7 +443,7 @@ pub(super) fn forms(
 /// The button that drops an index; what is lost is told before it happens.
 pub(super) fn drop_button(room: &Room<'_>, name: &TableName, index: &IndexDefinition) -> Markup {
     html! {
-        @if index.kind == IndexKind::Global && !room.desk.read_only {
+        @if index.kind == IndexKind::Global && room.may(Deed::UpdateTable(name)) {
             form.inline method="post" action=(Url::to(["tables", name.as_str(), "change"])) {
                 (layout::token(room))
                 input type="hidden" name="what" value="drop";

@@ -33,7 +33,7 @@ pub(in super::super) async fn create(room: &Room<'_>, form: Option<&Given>) -> P
         Ok(later) => later,
         Err(wrong) => return page(room, &sent, rows, Some(wrong)).await,
     };
-    let store = room.desk.house.store();
+    let store = room.house.store();
     let name = definition.name.clone();
     match store.create_table(&definition).await {
         Ok(()) => tracing::info!(table = %name, "the console made a table"),
@@ -114,7 +114,7 @@ fn definition(form: &Given, rows: usize) -> Result<TableDefinition, String> {
 }
 
 async fn page(room: &Room<'_>, sent: &BTreeMap<String, String>, rows: usize, wrong: Option<String>) -> Page {
-    let lacks = room.desk.house.store().lacks().await?;
+    let lacks = room.house.store().lacks().await?;
     let value = |name: &str| sent.get(name).map(String::as_str).unwrap_or_default();
     let without =
         |feature: Feature| lacks.get(&feature).map(|lack| html! { p.quiet { "This store cannot: " (lack) } });
@@ -123,7 +123,7 @@ async fn page(room: &Room<'_>, sent: &BTreeMap<String, String>, rows: usize, wro
         h1 { "New table" }
         p.quiet { "For a table that no schema declares. Those of a schema are made on their own pages, or by " code { "larder apply" } "." }
         @if let Some(wrong) = &wrong { (layout::wrong(wrong)) }
-        @if room.desk.read_only {
+        @if !super::may_create(room, &[]) {
             p.quiet { "This console is read-only." }
         } @else {
             form method="post" action="/create" {

@@ -6,16 +6,17 @@ use maud::{Markup, html};
 
 use super::super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
+use crate::deed::Deed;
 use crate::house::KnownTable;
 use crate::show;
 
 /// What `larder apply` would do about the table, and nothing about others.
 pub(super) async fn plan(room: &Room<'_>, known: KnownTable<'_>, name: &TableName) -> Result<Plan, Fault> {
-    let desired = Desired::of(known.open.schema(), room.desk.house.environment());
+    let desired = Desired::of(known.open.schema(), room.house.environment());
     let desired = desired.map_err(|errors| {
         Fault::Refused(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
-    let mut plan = provision::plan(&[desired], room.desk.house.store()).await?;
+    let mut plan = provision::plan(&[desired], room.house.store()).await?;
     plan.tables.retain(|table| table.name == *name);
     Ok(plan)
 }
@@ -29,14 +30,19 @@ pub(super) fn section(room: &Room<'_>, plan: &TablePlan) -> Markup {
             h2 { "Against the schema: " (plan.verdict.name()) }
             @if plan.lines.is_empty() { p.quiet { "All is as the schema says." } } @else {
                 (lines(&plan.lines))
-                @if can_apply && room.desk.read_only {
-                    p.quiet { code { "larder apply" } " brings it there; this console is read-only." }
+                @if can_apply && !may_apply(room, plan) {
+                    p.quiet { code { "larder apply" } " brings it there. " (room.why_not()) }
                 } @else if can_apply {
                     p { a.button href=(Url::to(["tables", plan.name.as_str(), "apply"])) { "Apply the schema…" } }
                 }
             }
         }
     }
+}
+
+fn may_apply(room: &Room<'_>, plan: &TablePlan) -> bool {
+    let deeds = [Deed::CreateTable(&plan.name), Deed::UpdateTable(&plan.name), Deed::TimeToLive(&plan.name)];
+    deeds.into_iter().any(|deed| room.may(deed))
 }
 
 fn lines(lines: &[Line]) -> Markup {
@@ -88,8 +94,8 @@ pub(in super::super) async fn apply(room: &Room<'_>, name: &TableName, form: Opt
             (None, Some(table)) if !table.lines.is_empty() => {
                 p { "What is different now, and what is done about it:" }
                 (lines(&table.lines))
-                @if room.desk.read_only {
-                    p.quiet { "This console is read-only." }
+                @if !may_apply(room, table) {
+                    p.quiet { (room.why_not()) }
                 } @else {
                     form method="post" action=(Url::to(["tables", name.as_str(), "apply"])) {
                         (layout::token(room))
@@ -116,7 +122,7 @@ pub(in super::super) async fn apply(room: &Room<'_>, name: &TableName, form: Opt
 async fn run(room: &Room<'_>, name: &TableName, plan: &Plan, form: &Given) -> Result<Applied, Fault> {
     let permissions = Permissions(form.all("permit").map(str::to_owned).collect());
     tracing::info!(table = %name, permitted = ?permissions.0, "the console applies the schema to a table");
-    let (plan, store) = (plan.clone(), room.desk.house.store().clone());
+    let (plan, store) = (plan.clone(), room.house.store().clone());
     let applied =
         tokio::spawn(async move { provision::apply(&plan, &store, &permissions, &mut Silent).await });
     let applied = applied.await.map_err(|error| Fault::Store(format!("applying it broke off: {error}")))?;
