@@ -39,10 +39,14 @@ fn key(place: &Path, name: &str, policy: &str) -> Key {
 
 /// Asks for the page that asks for a key, and shows it one.
 fn sign_in(browser: &mut Browser, id: &str, secret: &str, to: &str) -> Answer {
+    sign_in_at(browser, "us-east-1", id, secret, to)
+}
+
+fn sign_in_at(browser: &mut Browser, region: &str, id: &str, secret: &str, to: &str) -> Answer {
     let page = browser.get("/sign-in");
     let encoded =
         |text: &str| text.replace('%', "%25").replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-    let form = format!("key={id}&secret={}&to={}", encoded(secret), encoded(to));
+    let form = format!("region={region}&key={id}&secret={}&to={}", encoded(secret), encoded(to));
     browser.post("/sign-in", page.token(), &form)
 }
 
@@ -212,6 +216,30 @@ fn who_is_signed_in_does_what_their_policy_allows_and_nothing_else() {
     assert!(has("reader", "dynamodb:DeleteItem", false) && has("reader", "larder:ReadHistory", false));
     assert!(has("admin", "dynamodb:PutItem", true) && has("admin", "larder:ReadChanges", true));
     assert!(!has("reader", "dynamodb:UpdateTimeToLive", false), "what is only not offered is not noted");
+}
+
+#[test]
+fn another_region_has_tables_of_its_own_in_the_console_too() {
+    let asking = Asking::new();
+    let mut abroad = Browser::new(&asking.console, None);
+    let Key { id, secret } = &asking.admin;
+    assert_eq!(sign_in_at(&mut abroad, "eu-west-1", id, secret, "/").status, 303);
+    assert!(!abroad.get("/tables").body.contains("carts"));
+    assert!(!abroad.get("/items/carts?by=all").body.contains("seven"));
+    let token = abroad.get("/find").token().to_owned();
+    let form = "name=carts&partition=id&partition-type=S&billing=on-demand&view=NEW_IMAGE";
+    assert_eq!(abroad.post("/create", &token, form).status, 303);
+    assert_eq!(abroad.post("/items/carts/new", &token, "item={\"id\":{\"S\":\"octopus\"}}").status, 303);
+    let shown = abroad.get("/items/carts?by=all").body;
+    assert!(shown.contains("octopus") && !shown.contains("seven"), "{shown}");
+    let past = abroad.get("/item/carts/history?pk=octopus");
+    assert!(past.status == 200 && past.body.contains("octopus"), "{}", past.body);
+    let (mut here, _) = asking.browser(&asking.admin);
+    let shown = here.get("/items/carts?by=all").body;
+    assert!(shown.contains("seven") && !shown.contains("octopus"), "{shown}");
+
+    let wrong = sign_in_at(&mut Browser::new(&asking.console, None), "no%20region", id, secret, "/");
+    assert_eq!(wrong.status, 403, "{}", wrong.body);
 }
 
 #[test]
