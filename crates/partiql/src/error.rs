@@ -108,7 +108,9 @@ pub enum Error {
         "Must have at least one non-optional hash key condition in WHERE clause when using ORDER BY clause."
     )]
     OrderWithoutPartition,
-    #[error("ORDER BY must name the hash key where the WHERE clause gives it several values")]
+    #[error(
+        "Must have hash key in ORDER BY clause when more than one hash key condition specified in WHERE clause."
+    )]
     OrderOfPartitions,
     #[error(
         "PartiQL statements cannot be executed on tables with multi-attribute HASH keys or multi-attribute RANGE keys."
