@@ -309,6 +309,8 @@ fn stated<'a>(
                 condition: select.condition.as_ref(),
                 selected: Some(select),
                 select: Some(selected(None, select.index.as_ref(), columns.as_ref())),
+                // In a transaction one that fails can answer with the whole item.
+                return_values: if old_on_failure { write(ReturnValues::None) } else { None },
                 ..touched
             };
             let resource = searched(&select.table, select.index.as_ref());

@@ -63,6 +63,13 @@ pub(crate) struct Known<'a> {
     pub(crate) tables: &'a dyn Tables,
 }
 
+/// What policies see of a user agent at most: a client can send any, and policies are asked for each item of a request.
+const USER_AGENT_BYTES_MAX: usize = 512;
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(USER_AGENT_BYTES_MAX)]
+}
+
 impl Facts for Known<'_> {
     fn values(&self, key: &str) -> Option<Vec<String>> {
         let one = |text: &str| Some(vec![text.to_owned()]);
@@ -78,7 +85,7 @@ impl Facts for Known<'_> {
             "aws:epochtime" => Some(vec![circumstances.now.seconds().to_string()]),
             "aws:securetransport" => Some(vec![circumstances.secure.to_string()]),
             "aws:sourceip" => circumstances.source_ip.map(|address| vec![address.to_canonical().to_string()]),
-            "aws:useragent" => circumstances.user_agent.and_then(one),
+            "aws:useragent" => circumstances.user_agent.map(beginning).and_then(one),
             "aws:tagkeys" => {
                 let keys = touched.tags.iter().map(|(key, _)| key).chain(touched.tag_keys);
                 some(keys.cloned().collect())

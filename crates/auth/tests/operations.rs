@@ -528,6 +528,11 @@ fn parameters_are_told_whether_they_were_said_or_not() {
     let in_transaction = |delete: &str| format!(r#"{{"TransactItems":[{{"Delete":{delete}}}]}}"#);
     check("TransactWriteItems", &in_transaction(&on_failure), returned, &["ALL_OLD"]);
     check("TransactWriteItems", &in_transaction(&format!("{{{key}}}")), returned, &["NONE"]);
+    let exists = r#""Statement":"EXISTS(SELECT a FROM orders WHERE pk = 'a' AND sk = 'b' AND a = 1)""#;
+    let stated = |more: &str| format!(r#"{{"TransactStatements":[{{{exists}{more}}}]}}"#);
+    check("ExecuteTransaction", &stated(""), returned, &[]);
+    let on_failure = stated(r#","ReturnValuesOnConditionCheckFailure":"ALL_OLD""#);
+    check("ExecuteTransaction", &on_failure, returned, &["ALL_OLD"]);
     let capacity = "dynamodb:ReturnConsumedCapacity";
     check("GetItem", &format!("{{{key}}}"), capacity, &["NONE"]);
     check("GetItem", &format!(r#"{{{key},"ReturnConsumedCapacity":"TOTAL"}}"#), capacity, &["TOTAL"]);

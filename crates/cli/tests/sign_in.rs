@@ -238,8 +238,24 @@ fn another_region_has_tables_of_its_own_in_the_console_too() {
     let shown = here.get("/items/carts?by=all").body;
     assert!(shown.contains("seven") && !shown.contains("octopus"), "{shown}");
 
-    let wrong = sign_in_at(&mut Browser::new(&asking.console, None), "no%20region", id, secret, "/");
-    assert_eq!(wrong.status, 403, "{}", wrong.body);
+    for region in ["no%20region", "EU-WEST-1", "us-east-1%3A000000000000%3Atable%2Fpublic"] {
+        let wrong = sign_in_at(&mut Browser::new(&asking.console, None), region, id, secret, "/");
+        assert_eq!(wrong.status, 403, "{region}: {}", wrong.body);
+    }
+}
+
+#[test]
+fn a_region_is_no_part_of_an_arn_where_tables_are_shared_either() {
+    let place = tempfile::tempdir().unwrap();
+    let Key { id, secret } = key(place.path(), "admin", "all");
+    let console = free_address();
+    let mut command = command(&["--memory", "--dynamodb", "127.0.0.1:0", "--console", &console]);
+    command.args(["--access", "access.json", "--shared"]).current_dir(place.path());
+    let _server = Larder::start(command);
+    let mut browser = Browser::new(&console, None);
+    let region = "us-east-1%3A000000000000%3Atable%2Fpublic";
+    assert_eq!(sign_in_at(&mut browser, region, &id, &secret, "/").status, 403);
+    assert_eq!(sign_in_at(&mut browser, "eu-west-1", &id, &secret, "/").status, 303);
 }
 
 #[test]

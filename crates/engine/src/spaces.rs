@@ -8,7 +8,7 @@
 //! - A request that is settled in the default space, and names no ARN, is as it was: nothing is allocated.
 //! - Tokens of one space are no tokens of another.
 
-use larder_model::{ApiError, Space, TableName};
+use larder_model::{ApiError, SPACE, Space, TableName};
 
 use crate::ops::{Consumed, Governed, Request, Response, Statement};
 
@@ -37,6 +37,20 @@ impl Naming<'_> {
         let said = std::mem::replace(name, TableName::new("___").expect("a good name"));
         *name = said.within(&space);
         Ok(())
+    }
+
+    /// Tokens of other spaces begin with these; one of the default space that begins so is told from them.
+    fn settle_token(self, token: Option<&mut String>) {
+        let Some(token) = token else { return };
+        let prefix = match self {
+            Self::In(space) => space.prefix(),
+            Self::Shared => "",
+        };
+        if !prefix.is_empty() {
+            token.insert_str(0, prefix);
+        } else if token.starts_with(SPACE) {
+            token.insert(0, SPACE);
+        }
     }
 
     /// Backups are named by ARNs alone.
@@ -98,9 +112,7 @@ impl Request {
                 request.gets.iter_mut().try_for_each(|get| settle(&mut get.table))
             }
             Self::TransactWriteItems(request) => {
-                if let (Naming::In(space), Some(token)) = (naming, &mut request.token) {
-                    token.insert_str(0, space.prefix());
-                }
+                naming.settle_token(request.token.as_mut());
                 request.writes.iter_mut().try_for_each(|write| settle(&mut write.table))
             }
             Self::ExecuteStatement(request) => settle(request.statement.table_mut()),
@@ -109,9 +121,7 @@ impl Request {
                 readable.map(Statement::table_mut).try_for_each(settle)
             }
             Self::ExecuteTransaction(request) => {
-                if let (Naming::In(space), Some(token)) = (naming, &mut request.token) {
-                    token.insert_str(0, space.prefix());
-                }
+                naming.settle_token(request.token.as_mut());
                 request.statements.iter_mut().map(|each| each.statement.table_mut()).try_for_each(settle)
             }
             Self::ListStreams(request) => {

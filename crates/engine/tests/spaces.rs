@@ -210,11 +210,57 @@ fn an_arn_names_a_table_of_another_account_and_of_no_other_region() {
 }
 
 #[test]
+fn a_statement_names_a_table_by_its_arn_as_other_requests_do() {
+    let engine = Engine::memory().unwrap();
+    let [here, other_region, other_account] = &spaces();
+    for space in [here, other_region, other_account] {
+        ask(&engine, space, made()).unwrap();
+    }
+    let insert = |space: &Space, pk: &str| {
+        let arn = Arn::table(&name("data").within(space));
+        let statement = larder_partiql::read(&format!("INSERT INTO \"{arn}\" VALUE {{'pk': '{pk}'}}"), &[]);
+        Request::ExecuteStatement(Box::new(ExecuteStatement {
+            statement: statement.unwrap(),
+            consistent: false,
+            limit: None,
+            start: None,
+            fingerprint: [0; 16],
+            return_old_on_failure: false,
+            capacity: ReturnCapacity::None,
+        }))
+    };
+    ask(&engine, here, insert(other_account, "guest")).unwrap();
+    ask(&engine, here, insert(here, "own")).unwrap();
+    let far = ask(&engine, here, insert(other_region, "far"));
+    assert_eq!(far.unwrap_err().code(), "ResourceNotFoundException");
+    assert_eq!(keys_of(&engine, here), ["own"]);
+    assert_eq!(keys_of(&engine, other_account), ["guest"]);
+    assert!(keys_of(&engine, other_region).is_empty());
+}
+
+#[test]
 fn a_token_of_one_space_is_none_of_another() {
     let engine = Engine::memory().unwrap();
     for space in &spaces() {
         ask(&engine, space, made()).unwrap();
     }
+    // The default space has no name before its tokens, and cannot write those of others.
+    let token = format!("{}token", spaces()[2].prefix());
+    let write = TransactWrite {
+        table: name("data"),
+        action: TransactAction::Put { item: key("forged") },
+        condition: None,
+        return_old_on_failure: false,
+    };
+    let request = TransactWriteItems {
+        writes: vec![write],
+        token: Some(token),
+        capacity: ReturnCapacity::Total,
+        collection_metrics: false,
+    };
+    ask(&engine, &spaces()[0], Request::TransactWriteItems(request)).unwrap();
+    let delete = DeleteItem { table: name("data"), key: key("forged"), options: WriteOptions::default() };
+    ask(&engine, &spaces()[0], Request::DeleteItem(delete)).unwrap();
     for (at, space) in spaces().iter().enumerate() {
         let write = TransactWrite {
             table: name("data"),

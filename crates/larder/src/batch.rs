@@ -20,6 +20,7 @@ use larder_model::limits::{BATCH_BYTES_MAX, BATCH_GET_KEYS_MAX, BATCH_WRITE_ITEM
 use larder_model::{Item, TableName};
 use larder_schema::Fields;
 
+use crate::cache::EntityCache;
 use crate::entity::Core;
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::{Error, oversize, store};
@@ -355,17 +356,14 @@ pub(crate) fn never_done() -> store::Error {
 /// Puts and deletes items of one table, each whole by itself, with an outcome for each. Of several writes of one
 /// key the last is made. What L1 holds of them is forgotten.
 pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<(), Error>> {
-    let target = Target::of(core);
-    let keys: Vec<Item> = writes.iter().map(|write| target.key_of_write(write)).collect();
-    let _turns = core.cache.turns(&keys).await;
-    write_to(&target, writes, &|key, written| core.cache.wrote(key, written)).await
+    write_to(&Target::of(core), writes, Some(&core.cache)).await
 }
 
-/// The same in any table; `wrote` is told of each key, and whether it was written.
+/// The same in any table. What is cached of it, and waits to be written behind, takes its turn and is told.
 pub(crate) async fn write_to(
     target: &Target,
     writes: Vec<BatchWrite>,
-    wrote: &(dyn Fn(&Item, bool) + Sync),
+    cache: Option<&EntityCache>,
 ) -> Vec<Result<(), Error>> {
     let keys: Vec<Vec<u8>> =
         writes.iter().map(|write| item_bytes::encode(&target.key_of_write(write))).collect();
@@ -397,9 +395,11 @@ pub(crate) async fn write_to(
     }
     let writes = futures_util::stream::iter(batches).map(|batch| async move {
         let keys: Vec<Item> = batch.iter().map(|write| target.key_of_write(write)).collect();
+        let Some(cache) = cache else { return write_batch(target, batch).await };
+        let _turns = cache.turns(&keys).await;
         let outcomes = write_batch(target, batch).await;
         for key in &keys {
-            wrote(key, !outcomes.contains_key(&item_bytes::encode(key)));
+            cache.wrote(key, !outcomes.contains_key(&item_bytes::encode(key)));
         }
         outcomes
     });

@@ -40,12 +40,13 @@ use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::source::{BoxError, Known, Load, Source};
 use crate::store::Patience;
 use crate::write::{Outcome, Over};
-use crate::{Error, Schema};
+use crate::{Error, Schema, oversize};
 
 use flight::Flights;
 use l1::L1;
 use loads::Loads;
-use read::{FlightKey, Landed, Loader, Subject};
+use read::{FlightKey, Landed, Loader, Stored, Subject};
+pub(crate) use write::Write;
 use write::{Behind, Turns};
 pub use write::{Drained, Unwritten};
 
@@ -137,19 +138,24 @@ impl EntityCache {
         self.behind.turns(keys.into_iter().map(identity).collect()).await
     }
 
-    /// What a write that waits for a key may take the place of, if there is one.
-    pub(crate) fn over(&self, key: &Item) -> Option<Over> {
-        self.behind.pending(&identity(key)).map(|write| write.over.clone())
+    /// What waits to be written behind for a key and is not begun.
+    pub(crate) fn waiting(&self, key: &Item) -> Option<Arc<Write>> {
+        self.behind.waiting(&identity(key))
     }
 
-    /// The items that wait to be written behind, or are on their way.
-    pub(crate) fn pending(&self) -> Vec<Item> {
-        self.behind.all_pending()
+    /// What waits to be written behind, or is on its way, of the items that are meant.
+    pub(crate) fn pending(&self, is_meant: impl Fn(&Item) -> bool) -> Vec<Arc<Write>> {
+        self.behind.pending_of(is_meant)
     }
 
-    /// Drops what waits for a key, and returns when nothing of it is on its way. Whether anything waited.
-    pub(crate) async fn drop_pending(&self, key: &Item) -> bool {
-        self.behind.drop_pending(&identity(key)).await
+    /// Drops what waits for a key, if it is meant, and returns when nothing of it is on its way. Whether it waited.
+    pub(crate) async fn drop_pending(&self, key: &Item, is_meant: impl Fn(&Item) -> bool) -> bool {
+        self.behind.drop_pending(&identity(key), is_meant).await
+    }
+
+    /// A write took the place of this one.
+    pub(crate) fn replaced(&self, key: &Item, write: &Arc<Write>) {
+        self.behind.forget_this(&identity(key), write);
     }
 
     /// Forgets what L1 holds for a key, because the store was written or may have been. What waits to be written
@@ -381,7 +387,7 @@ impl<R: Record> Shelf<R> {
     pub async fn forget(&self, key: impl Into<R::Key>) -> Result<(), Error> {
         let core = &self.core;
         let key = core.key(&key.into().into_fields())?;
-        core.cache.drop_pending(&key).await;
+        core.cache.drop_pending(&key, |_| true).await;
         match core.delete(&key, None).await {
             Ok(_) => {
                 core.observer.invalidated(&core.key_text(&key));
@@ -461,13 +467,17 @@ impl<R: Record> Subject for OneRecord<R> {
         true
     }
 
-    async fn read(&self) -> Result<Vec<Item>, Error> {
+    async fn read(&self) -> Result<Stored, Error> {
         // What waits to be written is newer than what the store holds.
         if let Some(write) = self.core.cache.behind.pending(&self.identity) {
-            return Ok(vec![write.item.clone()]);
+            return Ok(Stored { items: vec![write.item.clone()], pending: Some(write), ..Stored::default() });
         }
         let is_strong = self.core.entity().policy.reads == Consistency::Strong;
-        Ok(self.core.load_even_expired(&self.key, is_strong).await?.into_iter().collect())
+        let Some(head) = self.core.head(&self.key, is_strong).await? else { return Ok(Stored::default()) };
+        Ok(match oversize::join(&self.core, head.clone()).await? {
+            Some(whole) => Stored { items: vec![whole], ..Stored::default() },
+            None => Stored { unusable: vec![head], ..Stored::default() },
+        })
     }
 
     fn decode(&self, items: &[Item], now: UnixTime) -> Result<R, Error> {
@@ -495,10 +505,15 @@ impl<R: Record> Subject for OneRecord<R> {
         old.iter().map(|item| renewed(&self.core, item)).collect()
     }
 
-    async fn write(&self, items: Vec<Item>, seen: &[Item]) -> Result<Outcome, Error> {
+    async fn write(
+        &self,
+        items: Vec<Item>,
+        seen: &[Item],
+        pending: Option<&Arc<Write>>,
+    ) -> Result<Outcome, Error> {
         let mut outcome = Outcome::Made;
         for item in items {
-            outcome = self.core.save_loaded(item, seen.first()).await?;
+            outcome = self.core.save_loaded(item, seen.first(), pending).await?;
         }
         Ok(outcome)
     }

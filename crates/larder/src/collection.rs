@@ -7,6 +7,7 @@
 //! Code made by [`schema!`](crate::schema) implements [`Gather`] for each collection; [`Entries`] implements it by
 //! entity and field names.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -19,13 +20,13 @@ use larder_model::{AttributeValue, Item, UnixTime};
 use larder_schema::schema::{Consistency, KeySource};
 use larder_schema::{ABSENT, BuildError, CHUNK, Fields};
 
-use crate::cache::read::{self, Loader, Subject};
-use crate::cache::{self, Identity};
+use crate::cache::read::{self, Loader, Stored, Subject};
+use crate::cache::{self, Identity, Write};
 use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
 use crate::source::{BoxError, Load};
 use crate::store::Patience;
-use crate::write::Outcome;
+use crate::write::{Outcome, Over};
 use crate::{Error, Fetched, Look, System, Transaction, Unread, batch, oversize};
 
 /// The records of one partition as one value.
@@ -337,7 +338,7 @@ impl<G: Gather> Collection<G> {
     pub async fn get(&self, key: impl Into<G::Key>) -> Result<Option<G>, Error> {
         let subject = self.subject(key.into().into_fields())?;
         let now = subject.lead.unix_now();
-        let mut items = subject.items().await?;
+        let (mut items, _) = subject.items().await?;
         items.retain(|(core, item)| !item.contains(ABSENT) && !core.is_expired(item, now));
         if items.is_empty() {
             return Ok(None);
@@ -423,7 +424,7 @@ impl<G: Gather> Collection<G> {
     /// # }
     /// ```
     pub async fn delete(&self, key: impl Into<G::Key>) -> Result<usize, Error> {
-        let items = self.subject(key.into().into_fields())?.items().await?;
+        let (items, _) = self.subject(key.into().into_fields())?.items().await?;
         let deletes = self.members.iter().map(|core| {
             let ours = items.iter().filter(|(of, _)| of.name() == core.name());
             batch::delete(core, ours.map(|(_, item)| core.key_of(item)).collect())
@@ -493,15 +494,21 @@ struct Gathered<G> {
     group: PhantomData<fn() -> G>,
 }
 
+/// How often a partition is read when writes behind arrive meanwhile.
+const READS_MAX: u32 = 3;
+
+/// The items of a collection, and what is there and no item of one.
+type Held = (Vec<(Arc<Core>, Item)>, Vec<Item>);
+
 impl<G> Gathered<G> {
-    /// Every item of a member, whole, expired ones and memories of an absence included.
-    async fn items(&self) -> Result<Vec<(Arc<Core>, Item)>, Error> {
+    /// Every item of a member, whole, expired ones and memories of an absence included; and heads whose parts do not fit.
+    async fn items(&self) -> Result<Held, Error> {
         let core = &self.lead;
         let tests = self.partition.iter().map(|(attribute, value)| KeyTest {
             attribute: attribute.as_str().into(),
             test: SortTest::Equal(value.clone().into()),
         });
-        let mut request = ops::Query {
+        let request = ops::Query {
             table: core.table_name.clone(),
             index: None,
             key_condition: KeyCondition { tests: tests.collect() },
@@ -516,29 +523,24 @@ impl<G> Gathered<G> {
             skip_damaged: false,
             capacity: ReturnCapacity::None,
         };
-        let mut items = Vec::new();
-        loop {
-            let page = core.store.query(request.clone()).await?;
-            for item in page.items.into_iter().filter(|item| !item.contains(CHUNK)) {
-                let Some(core) = self.member_of(&item) else { continue };
-                let whole = oversize::join(core, item).await?;
-                items.extend(whole.map(|item| (Arc::clone(core), item)));
-            }
-            request.start = page.last_key;
-            if request.start.is_none() {
+        let (mut items, mut broken, mut waits) = (Vec::new(), Vec::new(), self.pending());
+        for _ in 0..READS_MAX {
+            (items, broken) = self.stored(request.clone()).await?;
+            let before = std::mem::replace(&mut waits, self.pending());
+            // One that arrived meanwhile may have missed the query, and is not pending any more.
+            let is_pending = |write: &Arc<Write>| waits.iter().any(|(_, other)| Arc::ptr_eq(other, write));
+            if before.iter().all(|(_, write)| is_pending(write)) {
                 break;
             }
         }
         // What waits to be written is newer than what the store holds.
-        for core in self.members.iter() {
-            let is_here =
-                |item: &Item| self.partition.iter().all(|(name, value)| item.get(name) == Some(value));
-            for item in core.cache.pending().into_iter().filter(is_here) {
-                let key = core.key_of(&item);
-                items.retain(|(of, other)| of.name() != core.name() || core.key_of(other) != key);
-                items.push((Arc::clone(core), item));
-            }
+        let replaced: HashSet<Identity> =
+            waits.iter().map(|(core, write)| cache::identity(&core.key_of(&write.item))).collect();
+        if !replaced.is_empty() {
+            items.retain(|(core, item)| !replaced.contains(&cache::identity(&core.key_of(item))));
+            broken.retain(|item| !replaced.contains(&cache::identity(&self.lead.key_of(item))));
         }
+        items.extend(waits.into_iter().map(|(core, write)| (core, write.item.clone())));
         if let Some(sort) = &self.lead.table().sort {
             let key = |(_, item): &(Arc<Core>, Item)| {
                 let value = item.get(&sort.attribute);
@@ -549,7 +551,36 @@ impl<G> Gathered<G> {
             };
             items.sort_by_cached_key(key);
         }
-        Ok(items)
+        Ok((items, broken))
+    }
+
+    /// What waits to be written behind of it, or is on its way.
+    fn pending(&self) -> Vec<(Arc<Core>, Arc<Write>)> {
+        let is_here = |item: &Item| self.partition.iter().all(|(name, value)| item.get(name) == Some(value));
+        let of = |core: &Arc<Core>| {
+            let writes = core.cache.pending(is_here).into_iter();
+            writes.map(|write| (Arc::clone(core), write)).collect::<Vec<_>>()
+        };
+        self.members.iter().flat_map(of).collect()
+    }
+
+    /// What the store holds of it: whole items, and heads whose parts do not fit.
+    async fn stored(&self, mut request: ops::Query) -> Result<Held, Error> {
+        let (mut items, mut broken) = (Vec::new(), Vec::new());
+        loop {
+            let page = self.lead.store.query(request.clone()).await?;
+            for item in page.items.into_iter().filter(|item| !item.contains(CHUNK)) {
+                let Some(core) = self.member_of(&item) else { continue };
+                match oversize::join(core, item.clone()).await? {
+                    Some(whole) => items.push((Arc::clone(core), whole)),
+                    None => broken.push(item),
+                }
+            }
+            request.start = page.last_key;
+            if request.start.is_none() {
+                return Ok((items, broken));
+            }
+        }
     }
 
     fn member_of(&self, item: &Item) -> Option<&Arc<Core>> {
@@ -586,15 +617,17 @@ impl<G: Gather> Subject for Gathered<G> {
         if G::COLLECTION.is_empty() { self.lead.name() } else { G::COLLECTION }
     }
 
-    async fn read(&self) -> Result<Vec<Item>, Error> {
-        let items = self.items().await?;
+    async fn read(&self) -> Result<Stored, Error> {
+        let (items, broken) = self.items().await?;
         let missing =
             |core: &&Arc<Core>| is_single(core) && items.iter().all(|(of, _)| of.name() != core.name());
         let absent = items.iter().any(|(_, item)| item.contains(ABSENT));
-        if !absent && self.members.iter().any(|core| missing(&core)) {
-            return Ok(Vec::new());
-        }
-        Ok(items.into_iter().map(|(_, item)| item).collect())
+        let is_half = !absent && self.members.iter().any(|core| missing(&core));
+        let items = items.into_iter().map(|(_, item)| item);
+        Ok(match is_half {
+            true => Stored { unusable: items.chain(broken).collect(), ..Stored::default() },
+            false => Stored { items: items.collect(), ..Stored::default() },
+        })
     }
 
     fn decode(&self, items: &[Item], now: UnixTime) -> Result<G, Error> {
@@ -625,12 +658,18 @@ impl<G: Gather> Subject for Gathered<G> {
         old.iter().map(|item| cache::renewed(self.core_of(item), item)).collect()
     }
 
-    async fn write(&self, items: Vec<Item>, seen: &[Item]) -> Result<Outcome, Error> {
+    async fn write(
+        &self,
+        items: Vec<Item>,
+        seen: &[Item],
+        _pending: Option<&Arc<Write>>,
+    ) -> Result<Outcome, Error> {
         let transaction =
             items.into_iter().fold(self.system.transaction(), |transaction: Transaction, item| {
                 let core = Arc::clone(self.core_of(&item));
                 let key = core.key_of(&item);
-                let over = core.over(&key, seen.iter().find(|seen| core.key_of(seen) == key));
+                // What waits is written before, and is then newer than what was seen.
+                let over = Over::seen(seen.iter().find(|seen| core.key_of(seen) == key));
                 transaction.put_loaded(&core, item, over)
             });
         transaction.attempts().await

@@ -195,7 +195,7 @@ impl Import {
                 puts.push(BatchWrite::Put(item));
             }
         }
-        let written = batch::write_to(&self.target, puts, &|_, _| ()).await;
+        let written = batch::write_to(&self.target, puts, None).await;
         for (at, written) in places.into_iter().zip(written) {
             if let Err(error) = written {
                 outcomes[at] = Err(error);

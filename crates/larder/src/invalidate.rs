@@ -24,7 +24,7 @@ use larder_schema::schema::{Index, KeySource, Label, Scan};
 use larder_schema::{ABSENT, BuildError, CHUNK, Expr, Fields, Hole, PARTS, Scope, Value};
 use parking_lot::Mutex;
 
-use crate::cache::{self, Identity};
+use crate::cache::{self, Identity, Write};
 use crate::entity::{Core, and};
 use crate::price::{self, Units};
 use crate::query::Asked;
@@ -361,7 +361,9 @@ impl Plan {
             }
             let page = self.page(start).await?;
             let now = self.core.unix_now();
-            let found = self.matching(page.items, now).await?;
+            let mut found = self.matching(page.items, now).await?;
+            // What waits to be written in the place of one, and is none of them, stays.
+            found.retain(|item| self.core.cache.waiting(&self.core.key_of(item)).is_none());
             let write: f64 = found.iter().map(|item| write_units(&self.core, item)).sum();
             let outcomes = self.remove(&found, now).await;
             let mut state = self.state.lock();
@@ -386,9 +388,9 @@ impl Plan {
 
     /// Drops what waits to be written behind and is to be removed, and returns when nothing of it is on its way.
     async fn drop_pending(&self) {
-        for item in self.pending() {
-            let key = self.core.key_of(&item);
-            if self.core.cache.drop_pending(&key).await {
+        for write in self.pending() {
+            let key = self.core.key_of(&write.item);
+            if self.core.cache.drop_pending(&key, |item| self.is_meant(item)).await {
                 self.core.cache.wrote(&key, false);
                 let mut state = self.state.lock();
                 state.progress.removed += 1;
@@ -398,11 +400,16 @@ impl Plan {
     }
 
     /// What waits to be written behind, or is on its way, and is to be removed.
-    fn pending(&self) -> Vec<Item> {
-        let now = self.core.unix_now();
-        let mut pending = self.core.cache.pending();
-        pending.retain(|item| !self.wanted.expired && self.wanted.matches(&self.core, item, now));
-        pending
+    fn pending(&self) -> Vec<Arc<Write>> {
+        self.core.cache.pending(|item| self.is_meant(item))
+    }
+
+    /// Whether something that waits to be written is to be removed. No index was asked for it, so all of it is looked at.
+    fn is_meant(&self, item: &Item) -> bool {
+        let wanted = &self.wanted;
+        !wanted.expired
+            && wanted.is_of(&self.core, item)
+            && wanted.matches_fields(&self.core, item, &BTreeSet::new())
     }
 
     /// Those that are to be removed. What is kept in parts is looked at whole.
@@ -458,7 +465,7 @@ impl Plan {
         };
         let now = self.core.unix_now();
         let mut pending: HashSet<Identity> =
-            self.pending().iter().map(|item| cache::identity(&self.core.key_of(item))).collect();
+            self.pending().iter().map(|write| cache::identity(&self.core.key_of(&write.item))).collect();
         for _ in 0..pages {
             let page = self.page(start).await?;
             self.units.read += page.units;
@@ -710,12 +717,15 @@ impl Wanted {
                 return head_of(core, item).is_some_and(|head| core.owns(&head));
             }
         }
-        let of_entity =
-            core.schema.entity_of(core.table(), item).is_some_and(|entity| entity.name == core.name());
-        of_entity && self.matches_fields(core, item)
+        self.is_of(core, item) && self.matches_fields(core, item, &self.answered)
     }
 
-    fn matches_fields(&self, core: &Core, item: &Item) -> bool {
+    fn is_of(&self, core: &Core, item: &Item) -> bool {
+        core.schema.entity_of(core.table(), item).is_some_and(|entity| entity.name == core.name())
+    }
+
+    /// Whether an item has what is asked for, but for what is answered by how it was found.
+    fn matches_fields(&self, core: &Core, item: &Item, answered: &BTreeSet<String>) -> bool {
         let (table, entity) = (core.table(), core.entity());
         let key = core.key_of(item);
         let mut fields = core.schema.read_item(table, entity, &key).unwrap_or_default();
@@ -732,7 +742,7 @@ impl Wanted {
             }
         }
         let looked_at =
-            |name: &String| holes.iter().any(|hole| hole.field == *name) || self.answered.contains(name);
+            |name: &String| holes.iter().any(|hole| hole.field == *name) || answered.contains(name);
         for (name, value) in self.given.iter().filter(|(name, _)| !looked_at(name)) {
             let Some(field) = entity.field(name) else { return false };
             if field.is_stored() {

@@ -80,9 +80,25 @@ pub(crate) async fn put(
             }
             Ok(old)
         }
+        // The answer to the first try was lost on its way, and it was tried again: its parts have a version of their own.
+        Err(store::Error::Condition { item: found }) if is_ours(core, &prepared, found.as_deref()).await => {
+            Ok(None)
+        }
         Err(error) => {
             discard(core, &prepared, &error).await;
             Err(error.into())
+        }
+    }
+}
+
+async fn is_ours(core: &Core, prepared: &Prepared, found: Option<&Item>) -> bool {
+    let Some(parts) = prepared.head.get(PARTS) else { return false };
+    match found {
+        Some(found) => found.get(PARTS) == Some(parts),
+        // Not every store tells what is there instead.
+        None => {
+            let head = core.head(&core.key_of(&prepared.head), true).await;
+            head.is_ok_and(|head| head.is_some_and(|head| head.get(PARTS) == Some(parts)))
         }
     }
 }

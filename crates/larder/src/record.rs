@@ -350,12 +350,12 @@ impl Core {
     /// It is asked for again after a lost answer, here and not by the client below, which does not know that what it then meets is
     /// its own: the next number would be taken too.
     async fn take_number(&self, item: &Item) -> Result<bool, Error> {
-        let mut may_be_ours = false;
+        let mut lost = None;
         for attempt in 1.. {
             let free = self.is_not_there(self.unix_now());
             match store::once(self.save(item.clone(), Some(free))).await {
                 Ok(_) => return Ok(true),
-                Err(Error::Store(store::Error::Condition { .. })) if !may_be_ours => return Ok(false),
+                Err(Error::Store(store::Error::Condition { .. })) if lost.is_none() => return Ok(false),
                 Err(Error::Store(store::Error::Condition { item: found })) => {
                     let found = match found {
                         Some(found) => Some(*found),
@@ -363,8 +363,14 @@ impl Core {
                     };
                     return Ok(found.as_ref() == Some(item));
                 }
-                Err(Error::Store(error)) if error.is_transient() && attempt < NUMBER_ATTEMPTS_MAX => {
-                    may_be_ours |= matches!(error, store::Error::Unanswered { .. });
+                Err(Error::Store(error)) if error.is_transient() => {
+                    if matches!(error, store::Error::Unanswered { .. }) {
+                        lost = Some(error.clone());
+                    }
+                    if attempt == NUMBER_ATTEMPTS_MAX {
+                        // Whatever came after it, the try that nobody answered may have been carried out.
+                        return Err(lost.unwrap_or(error).into());
+                    }
                     batch::pause(attempt).await;
                 }
                 Err(error) => return Err(error),

@@ -248,8 +248,10 @@ impl Transaction {
                 }
             }
             let store::Error::Cancelled { reasons } = error else { return Err(error.into()) };
-            if planned.iter().zip(&reasons).any(|(write, reason)| write.is_overtaken(reason)) {
-                return Ok(Outcome::Overtaken);
+            for ((step, write), reason) in self.steps.iter().zip(&planned).zip(&reasons) {
+                if write.is_overtaken(&step.core, reason).await? {
+                    return Ok(Outcome::Overtaken);
+                }
             }
             let passing = |(write, reason): (&Write, &Cancellation)| match &*reason.code {
                 "None" | "TransactionConflict" | "ThrottlingError" => true,
@@ -315,7 +317,8 @@ impl Transaction {
             written = Err(lost);
         }
         for (step, write) in self.steps.iter().zip(planned) {
-            step.core.cache.wrote(&write.key, written.is_ok());
+            // What was queued before is in the store already, and what was queued meanwhile stays.
+            step.core.cache.wrote(&write.key, false);
         }
         written?;
         for (step, write) in self.steps.iter().zip(planned) {
@@ -365,9 +368,14 @@ struct Write {
 
 impl Write {
     /// Whether it was refused because of something newer.
-    fn is_overtaken(&self, reason: &Cancellation) -> bool {
-        let holds = |still: &Condition| still.holds(reason.item.as_ref()) == Ok(true);
-        reason.code == "ConditionalCheckFailed" && self.still.as_ref().is_some_and(|still| !holds(still))
+    async fn is_overtaken(&self, core: &Core, reason: &Cancellation) -> Result<bool, Error> {
+        let (Some(still), "ConditionalCheckFailed") = (&self.still, &*reason.code) else { return Ok(false) };
+        let found = match &reason.item {
+            Some(item) => Some(item.clone()),
+            // Not every store tells what is there instead.
+            None => core.head(&self.key, true).await?,
+        };
+        Ok(still.holds(found.as_ref()) != Ok(true))
     }
 }
 

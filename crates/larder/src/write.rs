@@ -21,9 +21,10 @@ use larder_engine::ops::{DeleteItem, PutItem, ReturnValues, WriteOptions};
 use larder_expr::Condition;
 use larder_model::{Item, Path, UnixTime};
 use larder_schema::schema::LeaseAttributes;
-use larder_schema::{PACKED, PARTS, VERSION};
+use larder_schema::{FRESH_UNTIL, PACKED, PARTS, VERSION};
 
-use crate::cache::{FLIGHT, FLIGHT_BY};
+use crate::cache::freshness::STORED_AT;
+use crate::cache::{FLIGHT, FLIGHT_BY, Write};
 use crate::entity::{Core, and, or};
 use crate::store::{READ_ATTRIBUTES_MAX, unchanged};
 use crate::{Error, lifecycle, oversize, store};
@@ -88,10 +89,13 @@ impl Core {
         let deleted = self.store.delete_item(request).await;
         self.cache.wrote(key, deleted.is_ok());
         let Some(head) = deleted? else { return Ok(None) };
-        // A part that is gone already makes it unreadable, not undeleted.
-        let whole = oversize::join(self, head.clone()).await?;
+        // It is gone, whatever can still be read of it.
+        let whole = oversize::join(self, head.clone()).await;
         oversize::clean(self, &head).await;
-        Ok(whole)
+        Ok(whole.unwrap_or_else(|error| {
+            tracing::warn!(entity = self.name(), %error, "a removed record could not be read whole");
+            Some(head)
+        }))
     }
 
     /// Writes what waits to be written behind for a key, for a write that builds on what is there.
@@ -106,20 +110,61 @@ impl Core {
         Ok(())
     }
 
-    /// Writes what a source gave, unless somebody has written since it was asked.
-    pub(crate) async fn save_loaded(&self, item: Item, seen: Option<&Item>) -> Result<Outcome, Error> {
+    /// Writes what a source gave, unless somebody has written since it was asked. In the place of the write behind that was
+    /// pending then, it may do what that one may.
+    pub(crate) async fn save_loaded(
+        &self,
+        item: Item,
+        seen: Option<&Item>,
+        pending: Option<&Arc<Write>>,
+    ) -> Result<Outcome, Error> {
         let key = self.key_of(&item);
         let _turns = self.cache.turns([&key]).await;
-        let over = self.over(&key, seen);
+        let (over, replaced) = match (self.cache.waiting(&key), pending) {
+            (None, _) => (Over::seen(seen), None),
+            (Some(waiting), Some(pending)) if Arc::ptr_eq(&waiting, pending) => {
+                (pending.over.clone(), Some(waiting))
+            }
+            (Some(_), _) => return Ok(Outcome::Overtaken),
+        };
         let outcome = self.write_over(item, &over).await;
-        self.cache.wrote(&key, matches!(outcome, Ok(Outcome::Made)));
+        if let (Ok(Outcome::Made), Some(replaced)) = (&outcome, replaced) {
+            self.cache.replaced(&key, &replaced);
+        }
+        // What was queued meanwhile is newer, and stays.
+        self.cache.wrote(&key, false);
         outcome
     }
 
-    /// What something that a source gave may take the place of: what was seen. In the place of a write that waits, it may do
-    /// what that one may.
-    pub(crate) fn over(&self, key: &Item, seen: Option<&Item>) -> Over {
-        self.cache.over(key).unwrap_or_else(|| Over::Seen(seen.cloned().map(Arc::new)))
+    /// Writes that there is no record, for a while, unless somebody is about to write one.
+    pub(crate) async fn save_marker(&self, marker: Item, condition: Condition) -> Result<(), Error> {
+        let key = self.key_of(&marker);
+        let _turns = self.cache.turns([&key]).await;
+        if self.cache.waiting(&key).is_some() {
+            return Ok(());
+        }
+        let saved = self.write_whole(marker, Some(condition)).await;
+        self.cache.wrote(&key, false);
+        saved.map(drop)
+    }
+
+    /// Removes a record that its source does not have any more, unless somebody is about to write one.
+    pub(crate) async fn remove_absent(&self, key: &Item, condition: Condition) -> Result<(), Error> {
+        let request = DeleteItem {
+            table: self.table_name.clone(),
+            key: key.clone(),
+            options: options(Some(condition)),
+        };
+        let _turns = self.cache.turns([key]).await;
+        if self.cache.waiting(key).is_some() {
+            return Ok(());
+        }
+        let deleted = self.store.delete_item(request).await;
+        self.cache.wrote(key, false);
+        if let Some(head) = deleted? {
+            oversize::clean(self, &head).await;
+        }
+        Ok(())
     }
 
     /// Writes an item, keeping what has to survive of the one that is there. L1 keeps what it has, and so does the queue of
@@ -155,8 +200,16 @@ impl Core {
     /// An item with what has to survive of the one that is there now, and the condition that this has not changed.
     pub(crate) async fn planned_over(&self, mut item: Item) -> Result<(Item, Condition), Error> {
         let (entity, now) = (self.entity(), self.unix_now());
-        let Some(old) = self.load(&self.key_of(&item), true).await? else {
-            return Ok((item, self.is_not_there(now)));
+        let key = self.key_of(&item);
+        let Some(old) = self.load(&key, true).await? else {
+            let mut free = self.is_not_there(now);
+            if oversize::may_split(self)
+                && let Some(broken) = self.head(&key, true).await?.as_ref().and_then(oversize::guard)
+            {
+                // Parts that do not fit together are no record, and are written over.
+                free = or(free, broken);
+            }
+            return Ok((item, free));
         };
         let mut conditions = vec![self.is_there(now)];
         let mut survive = |item: &mut Item, name: String| {
@@ -218,17 +271,23 @@ impl Core {
             None => {
                 let fields = entity.fields.iter().filter(|field| field.is_stored());
                 let stored = fields.map(|field| field.attribute.as_str());
-                seen.names().chain(stored).chain(ttl).chain([VERSION, PARTS]).collect()
+                // What tells most comes first: of very wide items not all is looked at.
+                let mut names: Vec<&str> = ttl.into_iter().chain([VERSION, PARTS]).collect();
+                for name in seen.names().chain(stored) {
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+                names
             }
         };
-        names.sort_unstable();
-        names.dedup();
         names.retain(|name| ![FLIGHT, FLIGHT_BY, PACKED].contains(name));
         if !entity.lifecycles.is_empty() {
             let moves = |name: &str| {
                 let computed =
                     || entity.fields.iter().any(|field| field.attribute == name && !field.is_given());
-                Some(name) == ttl || name == VERSION || computed() || self.is_moved(name)
+                let is_end = Some(name) == ttl || name == FRESH_UNTIL || name == STORED_AT;
+                is_end || name == VERSION || computed() || self.is_moved(name)
             };
             names.retain(|name| !moves(name));
         }
@@ -251,6 +310,10 @@ impl Core {
 }
 
 impl Over {
+    pub(crate) fn seen(item: Option<&Item>) -> Self {
+        Self::Seen(item.cloned().map(Arc::new))
+    }
+
     /// The condition that nobody was faster.
     pub(crate) fn condition(&self, core: &Core, now: UnixTime) -> Option<Condition> {
         match self {

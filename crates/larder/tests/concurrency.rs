@@ -178,7 +178,7 @@ fn the_newest_of_each_key_is_written_and_nothing_is_left() {
                 move || match queue.push(key, value) {
                     Pushed::Start => Some(spawn(work(Arc::clone(&queue), stored, workers))),
                     Pushed::Queued => None,
-                    Pushed::Full => panic!("there is room"),
+                    Pushed::Full | Pushed::Overtaken => panic!("there is room, and nothing newer"),
                 }
             };
             // Each key has one writer, which numbers its values.
@@ -227,7 +227,7 @@ fn what_is_forgotten_while_it_is_written_is_not_tried_again() {
                 }
             });
             let forgetting = Arc::clone(&queue);
-            let forgetting = spawn(async move { forgetting.forget(&1).is_writing });
+            let forgetting = spawn(async move { forgetting.forget(&1) });
             block_on(async {
                 forgetting.await.unwrap();
                 worker.await.unwrap();

@@ -464,3 +464,128 @@ async fn a_drain_waits_for_a_refresh_that_is_under_way() {
         assert_eq!(text(&pages).await.as_deref(), Some("loaded"), "{settings}");
     }
 }
+
+const SHOPS: &str = r#"
+system shops
+table shops {
+  key    id
+  index  ByCountry as by_country  country / id
+  entity Shop {
+    writes  behind
+    id:      string nonempty
+    country: string nonempty
+  }
+}
+"#;
+
+fn shop(id: &str, country: &str) -> Fields {
+    fields([("id", Value::from(id)), ("country", Value::from(country))])
+}
+
+#[tokio::test]
+async fn an_invalidation_by_an_index_leaves_what_waits_of_others() {
+    let store = Store::memory().await;
+    let system = systems::open_text(SHOPS, &store).await;
+    let shops = shelf(&system, "Shop");
+    shops.put(shop("moved", "DE")).await.unwrap();
+    store.faults().only(&BEHIND).fail_next(1, larder::store::Fault::Throttle);
+    for (id, country) in [("other", "FR"), ("moved", "FR"), ("meant", "DE")] {
+        shops.put_behind(shop(id, country)).await.unwrap();
+    }
+    until(async || BEHIND.iter().any(|name| store.requests().count(name) > 1)).await;
+    let plan = shops.invalidate().by("country", "DE".to_owned()).plan().await.unwrap();
+    assert!(!plan.is_scan());
+    plan.run().await.unwrap();
+    system.drain(LONG).await.expect_empty();
+    let country = async |id: &str| {
+        let found = shops.get(fields([("id", Value::from(id))])).await.unwrap();
+        found.map(|found| found.fields["country"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(country("other").await.as_deref(), Some("FR"));
+    assert_eq!(country("moved").await.as_deref(), Some("FR"), "the newer one is none of them");
+    assert_eq!(country("meant").await, None);
+}
+
+#[tokio::test]
+async fn a_loaded_collection_takes_the_place_of_half_of_one() {
+    let store = Store::memory().await;
+    let system = systems::open_text(HORSES, &store).await;
+    let horses = system.collection("Horse").unwrap();
+    shelf(&system, "Results").put(results(1).1).await.unwrap();
+    let load = |_: Fields| async { Ok::<_, Cause>(vec![results(2), parents()]) };
+    assert_eq!(horses.fetch(horse_key(), load).await.unwrap().origin(), &larder::Origin::Source);
+    assert_eq!(horses.fetch(horse_key(), load).await.unwrap().origin(), &larder::Origin::Store);
+}
+
+#[tokio::test]
+async fn a_member_that_is_written_behind_while_its_collection_is_loaded_stays() {
+    let store = Store::memory().await;
+    let system = systems::open_text(HORSES, &store).await;
+    let of_results = shelf(&system, "Results");
+    let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let loading = tokio::spawn({
+        let (horses, called, go) =
+            (system.collection("Horse").unwrap(), Arc::clone(&called), Arc::clone(&go));
+        async move {
+            let load = move |_: Fields| {
+                let (called, go) = (Arc::clone(&called), Arc::clone(&go));
+                async move {
+                    called.notify_one();
+                    go.notified().await;
+                    Ok::<_, Cause>(vec![results(1), parents()])
+                }
+            };
+            horses.fetch(horse_key(), load).await
+        }
+    });
+    called.notified().await;
+    store.faults().only(&BEHIND).fail_next(1, larder::store::Fault::Throttle);
+    of_results.put_behind(results(7).1).await.unwrap();
+    go.notify_one();
+    loading.await.unwrap().unwrap();
+    let _ = system.drain(LONG).await;
+    let found = of_results.get(horse_key()).await.unwrap().unwrap();
+    assert_eq!(found.fields["wins"], Value::from(7));
+}
+
+#[tokio::test]
+async fn a_transaction_forgets_nothing_that_is_queued_while_it_runs() {
+    let store = Store::memory().await;
+    let system = systems::open_text(HORSES, &store).await;
+    let (of_results, of_parents) = (shelf(&system, "Results"), shelf(&system, "Parents"));
+    of_results.put(results(1).1).await.unwrap();
+    store.requests().take();
+    store.faults().only(&["TransactWriteItems"]).delay(1.0, Duration::from_millis(200));
+    let running = {
+        let transaction = system.transaction().check(&of_results, horse_key()).put(&of_parents, parents().1);
+        tokio::spawn(transaction.run())
+    };
+    until(async || store.requests().count("TransactWriteItems") > 0).await;
+    store.faults().reset().only(&BEHIND).down();
+    of_results.put_behind(results(7).1).await.unwrap();
+    running.await.unwrap().unwrap();
+    store.faults().reset();
+    system.drain(LONG).await.expect_empty();
+    let found = of_results.get(horse_key()).await.unwrap().unwrap();
+    assert_eq!(found.fields["wins"], Value::from(7));
+}
+
+#[tokio::test]
+async fn a_load_takes_the_place_of_parts_that_do_not_fit_together() {
+    for settings in ["oversize split", "oversize split\nversions on"] {
+        let (store, _system, pages) = open(settings).await;
+        pages.put(page("1", &"x".repeat(900_000))).await.unwrap();
+        let table = store.list_tables().await.unwrap().remove(0);
+        let items = store.scan(larder::store::ops::Scan::of(table.clone())).await.unwrap().items;
+        let chunk = items.iter().find(|item| item.contains(larder_schema::CHUNK)).unwrap();
+        let key = [("pk", chunk.get("pk").unwrap().clone())].into_iter().collect();
+        let options = larder::store::ops::WriteOptions::default();
+        store.delete_item(larder::store::ops::DeleteItem { table, key, options }).await.unwrap();
+        let source = Source::default();
+        for _ in 0..3 {
+            pages.fetch(page_key("1"), source.numbered()).await.unwrap();
+        }
+        assert_eq!(source.calls(), 1, "{settings}");
+        assert_eq!(text(&pages).await.as_deref(), Some("page 1"));
+    }
+}

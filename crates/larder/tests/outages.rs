@@ -74,11 +74,9 @@ impl Fault {
                         Self::Hangs => held.push(connection),
                         _ => {
                             let answered = Arc::clone(&answered);
-                            tokio::spawn(async move {
-                                while self.answer(&mut connection).await {
-                                    answered.fetch_add(1, Ordering::SeqCst);
-                                }
-                            });
+                            tokio::spawn(
+                                async move { while self.answer(&mut connection, &answered).await {} },
+                            );
                         }
                     }
                 }
@@ -88,7 +86,7 @@ impl Fault {
     }
 
     /// Answers one request, if another comes.
-    async fn answer(self, connection: &mut TcpStream) -> bool {
+    async fn answer(self, connection: &mut TcpStream, answered: &AtomicU32) -> bool {
         let mut request = Vec::new();
         let whole = |request: &[u8]| {
             let text = String::from_utf8_lossy(request).to_lowercase();
@@ -103,6 +101,8 @@ impl Fault {
                 Ok(_) | Err(_) => return false,
             }
         }
+        // Before it is answered: whoever asked may look at once.
+        answered.fetch_add(1, Ordering::SeqCst);
         let (status, body) = match self {
             Self::Throttles => (
                 "400 Bad Request",

@@ -33,7 +33,7 @@ pub use key::{KeyAttribute, KeySchema, KeyType};
 pub use number::{Number, NumberError};
 pub use path::{Path, Step};
 pub use table::{
-    Arn, Billing, Encryption, IndexDefinition, IndexKind, IndexName, NameError, Projection, Space,
+    Arn, Billing, Encryption, IndexDefinition, IndexKind, IndexName, NameError, Projection, SPACE, Space,
     StreamView, TableClass, TableDefinition, TableName, Tags, Throughput,
 };
 pub use time::UnixTime;

@@ -65,13 +65,13 @@ macro_rules! name_type {
 name_type!(IndexName);
 
 /// What no name has and all sort before.
-const SPACE: char = '~';
+pub const SPACE: char = '~';
 
 impl Space {
     /// None if the region has other characters than letters, digits and `-`, or the account other than twelve digits.
     pub fn new(region: &str, account: &str) -> Option<Self> {
         let is_region = (1..=REGION_MAX).contains(&region.len())
-            && region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            && region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
         let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
         match (region, account) {
             _ if !is_region || !is_account => None,
@@ -231,7 +231,8 @@ fn parts(text: &str) -> Option<(&str, &str, TableName)> {
     let head = [parts.next()?, parts.next()?, parts.next()?];
     let (region, account, resource) = (parts.next()?, parts.next()?, parts.next()?);
     let named = head[0] == "arn" && head[1].starts_with("aws") && head[2] == "dynamodb";
-    if !named {
+    // Where spaces are written out, a slash ends a region and an account.
+    if !named || region.contains('/') || account.contains('/') {
         return None;
     }
     Some((region, account, TableName::new(resource.strip_prefix("table/")?).ok()?))
@@ -401,7 +402,7 @@ mod tests {
 
     #[test]
     fn names_of_the_default_space_come_first() {
-        let there = Space::new("A", "000000000001").unwrap();
+        let there = Space::new("a", "000000000001").unwrap();
         let last = TableName::new("zzz").unwrap();
         assert!(last < TableName::new("___").unwrap().within(&there));
         for (region, account) in

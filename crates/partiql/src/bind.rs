@@ -387,7 +387,7 @@ fn path(tree: &ast::Path<'_>) -> Result<Path, Error> {
 
 fn source(source: &ast::Source<'_>) -> Result<(TableName, Option<IndexName>), Error> {
     let unknown = |name: &str| Error::SourceName(name.to_owned());
-    let table = match Arn::table_name(&source.table) {
+    let table = match Arn::table_said(&source.table) {
         Some(table) => table,
         None => TableName::new(&*source.table).map_err(|_| unknown(&source.table))?,
     };

@@ -239,16 +239,14 @@ impl Gate {
 
     /// The space of a caller's tables.
     fn space(&self, caller: &Caller<'_>) -> Result<Option<Space>, larder_auth::Error> {
-        if self.shared {
-            return Ok(None);
-        }
+        // Looked at where tables are everybody's too: it becomes part of the ARNs that policies are asked about.
         let Place { region, account } = caller.place();
-        let space = Space::new(region, account);
-        space.map(Some).ok_or_else(|| {
+        let space = Space::new(region, account).ok_or_else(|| {
             larder_auth::Error::InvalidSignature(format!(
                 "Credential should be scoped to a valid region, not '{region}'. "
             ))
-        })
+        })?;
+        Ok((!self.shared).then_some(space))
     }
 
     /// Where the tables are that a caller names and whose names do not say where.

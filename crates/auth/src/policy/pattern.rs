@@ -4,7 +4,8 @@
 //! stands for the one value of a condition key, or for its default: `${aws:PrincipalTag/team, 'none'}`. What a variable
 //! stands for is taken as it is: a name with a `*` in it matches itself alone.
 //!
-//! Matching takes at most as many steps as pattern and text multiplied.
+//! Matching takes at most as many steps as pattern and text multiplied. A pattern that has more characters than the text is none of
+//! it, whatever its variables stand for, so that it never becomes longer than the text.
 
 use super::Facts;
 
@@ -20,6 +21,13 @@ enum Part {
     One,
     Many,
     Variable { key: String, default: Option<String> },
+}
+
+impl Part {
+    /// Whether it stands for one character.
+    fn takes_one(&self) -> bool {
+        matches!(self, Self::Char(_) | Self::One)
+    }
 }
 
 /// What of a pattern's text is more than text.
@@ -69,15 +77,21 @@ impl Pattern {
     }
 
     fn matches_by(&self, text: &str, facts: &dyn Facts, is_same: impl Fn(char, char) -> bool) -> bool {
+        let most = text.chars().count();
+        if self.parts.iter().filter(|part| part.takes_one()).count() > most {
+            return false;
+        }
         if !self.has_variables {
             return glob(&self.parts, text, is_same);
         }
         // A variable without a value equals nothing.
-        self.resolved(facts).is_some_and(|parts| glob(&parts, text, is_same))
+        self.resolved(facts, most).is_some_and(|parts| glob(&parts, text, is_same))
     }
 
-    fn resolved(&self, facts: &dyn Facts) -> Option<Vec<Part>> {
+    /// Nothing if it is none of a text with so many characters.
+    fn resolved(&self, facts: &dyn Facts, most: usize) -> Option<Vec<Part>> {
         let mut parts = Vec::with_capacity(self.parts.len());
+        let mut taken = self.parts.iter().filter(|part| part.takes_one()).count();
         for part in &self.parts {
             let Part::Variable { key, default } = part else {
                 parts.push(part.clone());
@@ -86,7 +100,12 @@ impl Pattern {
             // A key with several values cannot stand for one text.
             let value =
                 facts.values(key).filter(|values| values.len() == 1).and_then(|mut values| values.pop());
-            parts.extend(value.or_else(|| default.clone())?.chars().map(Part::Char));
+            let value = value.or_else(|| default.clone())?;
+            taken += value.chars().count();
+            if taken > most {
+                return None;
+            }
+            parts.extend(value.chars().map(Part::Char));
         }
         Some(parts)
     }
@@ -233,6 +252,18 @@ mod tests {
         assert!(pattern.matches(&"a".repeat(5_000), &Given::default()));
         let pattern = Pattern::new(&format!("{}b", "a*".repeat(50)), ALL).unwrap();
         assert!(!pattern.matches(&"a".repeat(20_000), &Given::default()));
+    }
+
+    #[test]
+    fn variables_that_are_longer_than_the_text_are_not_written_out() {
+        let long = "a".repeat(60_000);
+        let facts = Given::from([("aws:useragent", &[long.as_str()][..])]);
+        let pattern = Pattern::new(&"${aws:useragent}".repeat(1000), ALL).unwrap();
+        assert_eq!(pattern.resolved(&facts, 10), None);
+        assert!(!pattern.matches("alice", &facts));
+        assert!(!pattern.matches(&long, &facts));
+        let one = Pattern::new("*${aws:useragent}", ALL).unwrap();
+        assert!(one.matches(&format!("x{long}"), &facts));
     }
 
     /// What the words say, at any cost.

@@ -13,7 +13,7 @@ use larder_schema::{Expr, FRESH_UNTIL, Value};
 use crate::entity::Core;
 
 /// When an item was stored, in Unix seconds, where its TTL alone does not say so.
-const STORED_AT: &str = "larder_stored_at";
+pub(crate) const STORED_AT: &str = "larder_stored_at";
 /// What the source calls this version, for conditional loads.
 pub(crate) const ETAG: &str = "larder_etag";
 pub(crate) const LAST_MODIFIED: &str = "larder_last_modified";

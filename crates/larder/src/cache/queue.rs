@@ -31,13 +31,6 @@ struct State<K, W> {
     is_running: bool,
 }
 
-/// What there was of a key that was forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Forgotten {
-    pub(crate) waited: bool,
-    pub(crate) is_writing: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Queued,
@@ -45,6 +38,8 @@ pub(crate) enum Pushed {
     Start,
     /// There is no room for another key.
     Full,
+    /// What waits is newer.
+    Overtaken,
 }
 
 impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
@@ -61,7 +56,13 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
     }
 
     pub(crate) fn push(&self, key: K, write: W) -> Pushed {
+        self.push_over(key, |_| Some(write))
+    }
+
+    /// Pushes what is made of the write that waits for the key, if any; or nothing.
+    pub(crate) fn push_over(&self, key: K, write: impl FnOnce(Option<&W>) -> Option<W>) -> Pushed {
         let mut state = self.state.lock();
+        let Some(write) = write(state.waiting.get(&key)) else { return Pushed::Overtaken };
         if let Some(older) = state.waiting.get_mut(&key) {
             *older = write;
         } else if state.waiting.len() + state.writing.len() >= self.capacity {
@@ -131,18 +132,17 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         state.is_running = false;
     }
 
-    /// Drops what waits for a key, and says what there was of it.
-    pub(crate) fn forget(&self, key: &K) -> Forgotten {
+    /// Drops what waits for a key, and says whether a write of it is under way.
+    pub(crate) fn forget(&self, key: &K) -> bool {
         let mut state = self.state.lock();
-        let waited = state.waiting.remove(key).is_some();
-        if waited {
+        if state.waiting.remove(key).is_some() {
             state.order.retain(|waiting| waiting != key);
         }
         let is_writing = state.writing.contains_key(key);
         if is_writing {
             state.forgotten.insert(key.clone());
         }
-        Forgotten { waited, is_writing }
+        is_writing
     }
 
     /// Keeps what waits for a key from being begun, if there is anything of it.
@@ -163,13 +163,20 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         }
     }
 
-    /// Drops what waits for a key, if it is still this.
-    pub(crate) fn forget_if(&self, key: &K, is_this: impl Fn(&W) -> bool) {
+    /// Drops what waits for a key, if it is this. Whether it was.
+    pub(crate) fn forget_if(&self, key: &K, is_this: impl Fn(&W) -> bool) -> bool {
         let mut state = self.state.lock();
-        if state.waiting.get(key).is_some_and(is_this) {
+        let is_this = state.waiting.get(key).is_some_and(is_this);
+        if is_this {
             state.waiting.remove(key);
             state.order.retain(|waiting| waiting != key);
         }
+        is_this
+    }
+
+    /// What waits for a key and is not begun.
+    pub(crate) fn waiting(&self, key: &K) -> Option<W> {
+        self.state.lock().waiting.get(key).cloned()
     }
 
     /// The newest write of a key that may not have arrived yet.

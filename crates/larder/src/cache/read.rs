@@ -35,7 +35,7 @@ use super::l1::Mark;
 use super::lease::{self, Place, Turn};
 use super::loads::Watch;
 use super::write::{Loading, may_skip};
-use super::{FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why};
+use super::{FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why, Write};
 use crate::entity::{Core, and, or};
 use crate::record::unchanged;
 use crate::source::{Answer as SourceAnswer, BoxError, Known, Load};
@@ -77,7 +77,7 @@ pub(crate) trait Subject: Send + Sync + 'static {
     }
 
     /// Its items, expired ones included; none when it is not stored.
-    fn read(&self) -> impl Future<Output = Result<Vec<Item>, Error>> + Send;
+    fn read(&self) -> impl Future<Output = Result<Stored, Error>> + Send;
 
     fn decode(&self, items: &[Item], now: UnixTime) -> Result<Self::Out, Error>;
 
@@ -88,7 +88,22 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn renew(&self, old: &[Item]) -> Result<Vec<Item>, Error>;
 
     /// Writes all items or none, unless somebody has written since these were seen. Their keys are forgotten in L1.
-    fn write(&self, items: Vec<Item>, seen: &[Item]) -> impl Future<Output = Result<Outcome, Error>> + Send;
+    fn write(
+        &self,
+        items: Vec<Item>,
+        seen: &[Item],
+        pending: Option<&Arc<Write>>,
+    ) -> impl Future<Output = Result<Outcome, Error>> + Send;
+}
+
+/// What there is of a subject.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) items: Vec<Item>,
+    /// What is there in place of items that can be given: half of a collection, parts that do not fit together.
+    pub(crate) unusable: Vec<Item>,
+    /// The write behind that the item was taken from.
+    pub(crate) pending: Option<Arc<Write>>,
 }
 
 /// Calls the source once.
@@ -282,10 +297,10 @@ async fn refresh<S: Subject>(subject: Arc<S>, load: Loader<S::Value>, lead: Lead
             return lead.land(&Answer::new(value, life, Origin::Store).hit());
         }
         Found::Absent => return lead.land(&remembered(&*subject)),
-        Found::Value { value, life, items, .. } => {
-            Before::with(patience, items, Some((value, life)), "expired")
+        Found::Value { value, life, stored, .. } => {
+            Before::with(patience, stored, Some((value, life)), "expired")
         }
-        Found::Nothing { items, .. } => Before::with(patience, items, None, "expired"),
+        Found::Nothing { stored, .. } => Before::with(patience, stored, None, "expired"),
         Found::Failed { error, items } => {
             subject.core().observer.store_failed(subject.text(), "read", &error, subject.core().unix_now());
             Before::unread(patience.after(asked.elapsed()), (error, items), None)
@@ -323,10 +338,10 @@ async fn lead<S: Subject>(
             }
             Before::unread(patience.after(asked.elapsed()), (error, items), fallback)
         }
-        Found::Nothing { items, expired } => {
-            Before::with(patience, items, None, if expired { "expired" } else { "absent" })
+        Found::Nothing { stored, expired } => {
+            Before::with(patience, stored, None, if expired { "expired" } else { "absent" })
         }
-        Found::Value { value, life, items, freshness } => {
+        Found::Value { value, life, stored, freshness } => {
             let origin = match freshness {
                 Freshness::Fresh => {
                     return land(lead, Answer::new(value, life, Origin::Store).hit());
@@ -335,7 +350,7 @@ async fn lead<S: Subject>(
                 Freshness::Stale => Some(Origin::Stale(StaleReason::Refreshing)),
                 Freshness::Grace | Freshness::Gone => None,
             };
-            let before = Before::with(patience, items, Some((Arc::clone(&value), life)), "expired");
+            let before = Before::with(patience, stored, Some((Arc::clone(&value), life)), "expired");
             if let Some(origin) = origin {
                 let landed = Answer::new(value, life, origin).hit();
                 lead.share(&landed);
@@ -388,14 +403,14 @@ enum Found {
     Value {
         value: Shared,
         life: Life,
-        items: Vec<Item>,
+        stored: Stored,
         freshness: Freshness,
     },
     /// The source said so, not long ago.
     Absent,
     /// Nothing that may be given. What is past its time may still be known to the source.
     Nothing {
-        items: Vec<Item>,
+        stored: Stored,
         expired: bool,
     },
     /// Nothing could be read, or what was read is no record.
@@ -409,30 +424,33 @@ enum Found {
 async fn find<S: Subject>(subject: &S, patience: Patience) -> Found {
     let core = subject.core();
     let mark = mark(subject);
-    let items = match patience.keep(subject.read()).await {
-        Ok(items) => items,
+    let Stored { items, unusable, pending } = match patience.keep(subject.read()).await {
+        Ok(stored) => stored,
         Err(error) => return Found::Failed { error, items: Vec::new() },
     };
     let now = core.unix_now();
     let lives = items.iter().map(|item| Life::of(subject.core_of(item), item));
-    let Some(life) = Life::shortest(lives) else { return Found::Nothing { items, expired: false } };
+    let Some(life) = Life::shortest(lives) else {
+        return Found::Nothing { stored: Stored { items, unusable, pending }, expired: false };
+    };
     if let Some(marker) = items.iter().find_map(|item| item.get(ABSENT)) {
         let ended = life.fresh_until.is_some_and(|until| until.seconds() < now.seconds());
         if ended || marker.as_str() != Some(REMEMBERED) {
-            return Found::Nothing { items: Vec::new(), expired: false };
+            let stored = Stored { unusable: items, pending, ..Stored::default() };
+            return Found::Nothing { stored, expired: false };
         }
         fill(subject, mark, None, &[], life, now);
         return Found::Absent;
     }
     let freshness = freshness(life, &core.entity().policy, now);
     if freshness == Freshness::Gone {
-        return Found::Nothing { items, expired: true };
+        return Found::Nothing { stored: Stored { items, unusable, pending }, expired: true };
     }
     match subject.decode(&items, now) {
         Ok(value) => {
             let value: Shared = Arc::new(value);
             fill(subject, mark, Some(Arc::clone(&value)), &items, life, now);
-            Found::Value { value, life, items, freshness }
+            Found::Value { value, life, stored: Stored { items, unusable, pending }, freshness }
         }
         Err(error) => Found::Failed { error, items },
     }
@@ -467,8 +485,9 @@ fn fill<S: Subject>(
 /// What was known before the source was asked.
 struct Before {
     items: Vec<Item>,
-    /// What is there and cannot be read as a record.
-    unreadable: Vec<Item>,
+    /// What is there in their place and cannot be given.
+    unusable: Vec<Item>,
+    pending: Option<Arc<Write>>,
     /// May be given when the source fails or is slow.
     fallback: Option<(Shared, Life)>,
     store_error: Option<Arc<Error>>,
@@ -480,25 +499,25 @@ struct Before {
 impl Before {
     fn with(
         patience: Patience,
-        items: Vec<Item>,
+        Stored { items, unusable, pending }: Stored,
         fallback: Option<(Shared, Life)>,
         miss: &'static str,
     ) -> Self {
-        Self { items, unreadable: Vec::new(), fallback, store_error: None, miss, patience }
+        Self { items, unusable, pending, fallback, store_error: None, miss, patience }
     }
 
     fn unread(
         patience: Patience,
-        (error, unreadable): (Error, Vec<Item>),
+        (error, unusable): (Error, Vec<Item>),
         fallback: Option<(Shared, Life)>,
     ) -> Self {
-        let nothing = Self::with(patience, Vec::new(), fallback, "unreachable");
-        Self { unreadable, store_error: Some(Arc::new(error)), ..nothing }
+        let stored = Stored { unusable, ..Stored::default() };
+        Self { store_error: Some(Arc::new(error)), ..Self::with(patience, stored, fallback, "unreachable") }
     }
 
     /// What was there when the source was asked.
     fn seen(&self) -> &[Item] {
-        if self.unreadable.is_empty() { &self.items } else { &self.unreadable }
+        if self.unusable.is_empty() { &self.items } else { &self.unusable }
     }
 
     fn known(&self) -> Known {
@@ -651,7 +670,7 @@ async fn keep<S: Subject>(
     if is_over || watch.is_overtaken() {
         return Ok((answer, Kept::No));
     }
-    let mark = match write(subject, &items, before.seen(), patience).await {
+    let mark = match write(subject, &items, before, patience).await {
         Ok(Written::Through) => mark.map(Mark::after_own_write),
         Ok(Written::Behind) => mark,
         Ok(Written::Overtaken) => return Ok((answer, Kept::No)),
@@ -687,18 +706,23 @@ enum Written {
 async fn write<S: Subject>(
     subject: &S,
     items: &[Item],
-    seen: &[Item],
+    before: &Before,
     patience: Patience,
 ) -> Result<Written, Error> {
     let core = subject.core();
     let policy = &core.entity().policy;
+    let seen = before.seen();
     if let (Writes::Behind { .. }, [item]) = (policy.writes, items) {
+        let of = subject.core_of(item);
+        let key = of.key_of(item);
+        let seen = seen.iter().find(|seen| of.key_of(seen) == key);
         // A full queue is told of by the queue, in the log and in the next drain.
-        let over = core.over(&core.key_of(item), seen.first());
-        let _ = core.cache.behind.push(core, item.clone(), over);
-        return Ok(Written::Behind);
+        return Ok(match of.cache.behind.push_loaded(of, item.clone(), seen, before.pending.as_ref()) {
+            Ok(Outcome::Overtaken) => Written::Overtaken,
+            Ok(Outcome::Made) | Err(_) => Written::Behind,
+        });
     }
-    match patience.keep(subject.write(items.to_vec(), seen)).await {
+    match patience.keep(subject.write(items.to_vec(), seen, before.pending.as_ref())).await {
         Ok(Outcome::Overtaken) => Ok(Written::Overtaken),
         Ok(Outcome::Made) => {
             let ends = items.iter().filter_map(|item| subject.core_of(item).expires(item)).min();
@@ -727,14 +751,14 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
             let mut item = subject.key().clone();
             item.insert(ABSENT, REMEMBERED);
             item.insert(ttl.attribute.clone(), until.seconds());
-            let saved = core.save(item, Some(condition)).await.map(drop);
+            let saved = core.save_marker(item, condition).await;
             if !matches!(saved, Err(Error::Store(store::Error::Condition { .. }))) {
                 fill(subject, mark, None, &[], Life { stored_at: now, fresh_until: Some(until) }, now);
             }
             saved
         }
         (_, _) if before.items.is_empty() => Ok(()),
-        (_, _) => core.delete(subject.key(), Some(condition)).await.map(drop),
+        (_, _) => core.remove_absent(subject.key(), condition).await,
     };
     if let Err(error) = outcome {
         if matches!(error, Error::Store(store::Error::Condition { .. })) {

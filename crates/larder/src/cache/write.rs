@@ -109,14 +109,43 @@ impl Behind {
     pub(crate) fn push(self: &Arc<Self>, core: &Arc<Core>, item: Item, over: Over) -> Result<(), Error> {
         let key = core.key_of(&item);
         let write = Arc::new(Write { text: core.key_text(&key), item, over });
-        let full = || Error::QueueFull { entity: self.entity.clone(), key: write.text.clone() };
-        match self.queue.push(identity(&key), Arc::clone(&write)) {
+        let pushed = self.queue.push(identity(&key), Arc::clone(&write));
+        self.pushed(core, &write, pushed)
+    }
+
+    /// Queues what a source gave, unless something newer waits than what was pending when it was asked. In the place of that
+    /// it may do what that one may.
+    pub(crate) fn push_loaded(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        item: Item,
+        seen: Option<&Item>,
+        pending: Option<&Arc<Write>>,
+    ) -> Result<Outcome, Error> {
+        let key = core.key_of(&item);
+        let mut made = None;
+        let pushed = self.queue.push_over(identity(&key), |waiting| {
+            let over = match (waiting, pending) {
+                (None, _) => Over::seen(seen),
+                (Some(waiting), Some(pending)) if Arc::ptr_eq(waiting, pending) => pending.over.clone(),
+                (Some(_), _) => return None,
+            };
+            let write = Arc::new(Write { text: core.key_text(&key), item, over });
+            made = Some(Arc::clone(&write));
+            Some(write)
+        });
+        let Some(write) = made else { return Ok(Outcome::Overtaken) };
+        self.pushed(core, &write, pushed).map(|()| Outcome::Made)
+    }
+
+    fn pushed(self: &Arc<Self>, core: &Arc<Core>, write: &Write, pushed: Pushed) -> Result<(), Error> {
+        match pushed {
             Pushed::Full => {
-                let error = full();
-                self.lose(core, &write, &error.to_string());
+                let error = Error::QueueFull { entity: self.entity.clone(), key: write.text.clone() };
+                self.lose(core, write, &error.to_string());
                 return Err(error);
             }
-            Pushed::Queued => {}
+            Pushed::Queued | Pushed::Overtaken => {}
             Pushed::Start => drop(tokio::spawn(work(Arc::clone(self), Arc::clone(core)))),
         }
         self.observer.queue_depth(&write.text, self.queue.len(), core.unix_now());
@@ -128,9 +157,21 @@ impl Behind {
         self.queue.pending(key)
     }
 
-    /// The newest item of each key that may not have arrived yet.
-    pub(crate) fn all_pending(&self) -> Vec<Item> {
-        self.queue.all_pending().iter().map(|write| write.item.clone()).collect()
+    /// The newest items that may not have arrived yet, of those that are meant.
+    pub(crate) fn pending_of(&self, is_meant: impl Fn(&Item) -> bool) -> Vec<Arc<Write>> {
+        let mut pending = self.queue.all_pending();
+        pending.retain(|write| is_meant(&write.item));
+        pending
+    }
+
+    /// What waits for a key and is not begun.
+    pub(crate) fn waiting(&self, key: &Identity) -> Option<Arc<Write>> {
+        self.queue.waiting(key)
+    }
+
+    /// Drops a write if it still waits.
+    pub(crate) fn forget_this(&self, key: &Identity, write: &Arc<Write>) {
+        self.queue.forget_if(key, |waiting| Arc::ptr_eq(waiting, write));
     }
 
     /// A newer write of the key was made past the queue.
@@ -150,11 +191,11 @@ impl Behind {
         Some(turns)
     }
 
-    /// Drops what waits for a key, and returns when nothing of it is under way. Whether anything waited.
-    pub(crate) async fn drop_pending(&self, key: &Identity) -> bool {
-        let waited = self.queue.forget(key).waited;
-        self.until(|| !self.queue.is_writing(key)).await;
-        waited
+    /// Drops what waits for a key, if it is meant, and returns when nothing of it is under way. Whether it waited.
+    pub(crate) async fn drop_pending(&self, key: &Identity, is_meant: impl Fn(&Item) -> bool) -> bool {
+        // In its turn: somebody who settles the key may be writing what waits.
+        let Some(_turns) = self.turns(vec![Arc::clone(key)]).await else { return false };
+        self.queue.forget_if(key, |write| is_meant(&write.item))
     }
 
     /// A load is under way until this is dropped, and a drain waits for it.
@@ -368,10 +409,20 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
 }
 
 async fn write_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) -> Option<store::Error> {
+    let error = try_one(behind, core, entry).await;
+    behind.changed.notify_waiters();
+    error
+}
+
+async fn try_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) -> Option<store::Error> {
     let (key, write) = &entry;
     match core.write_over(write.item.clone(), &write.over).await {
         Ok(Outcome::Made) => {
             behind.done(core, std::slice::from_ref(&entry));
+            if core.keeps() {
+                // What was kept of the old one is not in the item that readers were given meanwhile.
+                core.cache.forget_in_l1(key);
+            }
             None
         }
         Ok(Outcome::Overtaken) => {
