@@ -17,8 +17,9 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use futures_util::future::BoxFuture;
-use larder::{Entry, Fields, Load, Shelf, Store, System, Value};
+use larder::{Entries, Entry, Error, Fetched, Fields, Load, Shelf, Store, System, Value};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use sources::{Cause, Source, fields, page_key, pages, shelf, text_of, until};
 
@@ -409,25 +410,31 @@ async fn a_collection_is_written_and_removed_after_what_waits_of_its_members() {
     assert!(of_results.get(horse_key()).await.unwrap().is_none());
 }
 
+type HorseLoading = JoinHandle<Result<Fetched<Entries>, Error>>;
+
+/// Begins a load of a horse that says when its source is asked and goes on when it is told to.
+fn load_held(system: &System) -> (Arc<Notify>, Arc<Notify>, HorseLoading) {
+    let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (horses, tell, wait) = (system.collection("Horse").unwrap(), Arc::clone(&called), Arc::clone(&go));
+    let loading = tokio::spawn(async move {
+        let load = move |_: Fields| {
+            let (tell, wait) = (Arc::clone(&tell), Arc::clone(&wait));
+            async move {
+                tell.notify_one();
+                wait.notified().await;
+                Ok::<_, Cause>(vec![results(1), parents()])
+            }
+        };
+        horses.fetch(horse_key(), load).await
+    });
+    (called, go, loading)
+}
+
 #[tokio::test]
 async fn a_loaded_collection_loses_against_a_member_that_another_program_has_written() {
     let store = Store::memory().await;
     let (ours, theirs) = (systems::open_text(HORSES, &store).await, systems::open_text(HORSES, &store).await);
-    let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let loading = tokio::spawn({
-        let (horses, called, go) = (ours.collection("Horse").unwrap(), Arc::clone(&called), Arc::clone(&go));
-        async move {
-            let load = move |_: Fields| {
-                let (called, go) = (Arc::clone(&called), Arc::clone(&go));
-                async move {
-                    called.notify_one();
-                    go.notified().await;
-                    Ok::<_, Cause>(vec![results(1), parents()])
-                }
-            };
-            horses.fetch(horse_key(), load).await
-        }
-    });
+    let (called, go, loading) = load_held(&ours);
     called.notified().await;
     shelf(&theirs, "Results").put(results(7).1).await.unwrap();
     go.notify_one();
@@ -522,22 +529,7 @@ async fn a_member_that_is_written_behind_while_its_collection_is_loaded_stays() 
     let store = Store::memory().await;
     let system = systems::open_text(HORSES, &store).await;
     let of_results = shelf(&system, "Results");
-    let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let loading = tokio::spawn({
-        let (horses, called, go) =
-            (system.collection("Horse").unwrap(), Arc::clone(&called), Arc::clone(&go));
-        async move {
-            let load = move |_: Fields| {
-                let (called, go) = (Arc::clone(&called), Arc::clone(&go));
-                async move {
-                    called.notify_one();
-                    go.notified().await;
-                    Ok::<_, Cause>(vec![results(1), parents()])
-                }
-            };
-            horses.fetch(horse_key(), load).await
-        }
-    });
+    let (called, go, loading) = load_held(&system);
     called.notified().await;
     store.faults().only(&BEHIND).fail_next(1, larder::store::Fault::Throttle);
     of_results.put_behind(results(7).1).await.unwrap();
