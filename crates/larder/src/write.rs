@@ -137,15 +137,18 @@ impl Core {
     }
 
     /// Writes that there is no record, for a while, unless somebody is about to write one.
-    pub(crate) async fn save_marker(&self, marker: Item, condition: Condition) -> Result<(), Error> {
+    pub(crate) async fn save_marker(&self, marker: Item, condition: Condition) -> Result<Outcome, Error> {
         let key = self.key_of(&marker);
         let _turns = self.cache.turns([&key]).await;
         if self.cache.waiting(&key).is_some() {
-            return Ok(());
+            return Ok(Outcome::Overtaken);
         }
         let saved = self.write_whole(marker, Some(condition)).await;
         self.cache.wrote(&key, false);
-        saved.map(drop)
+        match saved {
+            Err(Error::Store(store::Error::Condition { .. })) => Ok(Outcome::Overtaken),
+            saved => saved.map(|_| Outcome::Made),
+        }
     }
 
     /// Removes a record that its source does not have any more, unless somebody is about to write one.

@@ -514,6 +514,26 @@ async fn an_invalidation_by_an_index_leaves_what_waits_of_others() {
 }
 
 #[tokio::test]
+async fn an_absence_is_not_remembered_over_what_waits_to_be_written() {
+    for settings in ["negative 1h", "negative 1h\nl1 1h"] {
+        let (store, system, pages) = open(settings).await;
+        let (called, go, load) = held(Load::absent);
+        let loading = tokio::spawn({
+            let pages = pages.clone();
+            async move { pages.fetch_with(page_key("1"), load).await }
+        });
+        called.notified().await;
+        store.faults().only(&BEHIND).fail_next(1, larder::store::Fault::Throttle);
+        pages.put_behind(page("1", "behind")).await.unwrap();
+        go.notify_one();
+        assert!(loading.await.unwrap().is_err(), "{settings}");
+        assert_eq!(text(&pages).await.as_deref(), Some("behind"), "{settings}, at once");
+        system.drain(LONG).await.expect_empty();
+        assert_eq!(text(&pages).await.as_deref(), Some("behind"), "{settings}");
+    }
+}
+
+#[tokio::test]
 async fn a_loaded_collection_takes_the_place_of_half_of_one() {
     let store = Store::memory().await;
     let system = systems::open_text(HORSES, &store).await;

@@ -752,10 +752,11 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
             item.insert(ABSENT, REMEMBERED);
             item.insert(ttl.attribute.clone(), until.seconds());
             let saved = core.save_marker(item, condition).await;
-            if !matches!(saved, Err(Error::Store(store::Error::Condition { .. }))) {
+            // What somebody else wrote is there, and no absence.
+            if !matches!(saved, Ok(Outcome::Overtaken)) {
                 fill(subject, mark, None, &[], Life { stored_at: now, fresh_until: Some(until) }, now);
             }
-            saved
+            saved.map(|_| ())
         }
         (_, _) if before.items.is_empty() => Ok(()),
         (_, _) => core.remove_absent(subject.key(), condition).await,

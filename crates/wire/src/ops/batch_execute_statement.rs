@@ -22,18 +22,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     let mut units = None;
     request(reader, |reader, name| {
         match &*name {
-            "Statements" => {
-                let mut found = Vec::new();
-                let present = shape::list(reader, |reader| {
-                    let mut written = Written::default();
-                    shape::element(reader, "BatchStatementRequest", |reader, member| {
-                        written.read(reader, &member, rules)
-                    })?;
-                    found.push(written);
-                    Ok(())
-                })?;
-                statements = present.then_some(found);
-            }
+            "Statements" => statements = Written::list(reader, "BatchStatementRequest", rules)?,
             "ReturnConsumedCapacity" => units = shape::text(reader)?,
             _ => drop(reader.skip()?),
         }

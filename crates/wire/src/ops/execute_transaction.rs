@@ -21,18 +21,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     let (mut token, mut units) = (None, None);
     request(reader, |reader, name| {
         match &*name {
-            "TransactStatements" => {
-                let mut found = Vec::new();
-                let present = shape::list(reader, |reader| {
-                    let mut written = Written::default();
-                    shape::element(reader, "ParameterizedStatement", |reader, member| {
-                        written.read(reader, &member, rules)
-                    })?;
-                    found.push(written);
-                    Ok(())
-                })?;
-                statements = present.then_some(found);
-            }
+            "TransactStatements" => statements = Written::list(reader, "ParameterizedStatement", rules)?,
             "ClientRequestToken" => token = shape::owned_text(reader)?,
             "ReturnConsumedCapacity" => units = shape::text(reader)?,
             _ => drop(reader.skip()?),

@@ -23,6 +23,18 @@ pub(super) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
+    /// Reads a list of them, each of which is called `kind`. `None` if there is no list.
+    pub(super) fn list(reader: &mut Reader<'a>, kind: &'static str, rules: Rules) -> Read<Option<Vec<Self>>> {
+        let mut found = Vec::new();
+        let present = shape::list(reader, |reader| {
+            let mut written = Self::default();
+            shape::element(reader, kind, |reader, member| written.read(reader, &member, rules))?;
+            found.push(written);
+            Ok(())
+        })?;
+        Ok(present.then_some(found))
+    }
+
     /// Reads the member `name`, or passes over it if it is none of these.
     pub(super) fn read(&mut self, reader: &mut Reader<'a>, name: &str, rules: Rules) -> Read<()> {
         match name {
