@@ -1,7 +1,7 @@
 //! Any bytes are an item or an error, and an item survives being written again.
 #![no_main]
 
-use larder_engine::item_bytes;
+use larder_model::item_bytes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

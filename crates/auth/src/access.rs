@@ -216,13 +216,13 @@ fn principal(at: usize, json: &Json) -> Result<Principal, AccessError> {
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_name_char) {
         let next = "Use 1 to 64 letters, digits and _ + = , . @ -, as IAM does.";
-        return Err(fault(&place, format!("`{name}` is no name for a principal"), next));
+        return Err(fault(&place, format!("`{name}` is not a name for a principal"), next));
     }
     let place = format!("principal `{name}`");
     let account = text(account, &place, "account")?;
     if account.len() != 12 || !account.bytes().all(|byte| byte.is_ascii_digit()) {
         let next = "Write twelve digits, such as 123456789012.";
-        return Err(fault(&place, format!("`{account}` is no account"), next));
+        return Err(fault(&place, format!("`{account}` is not an account"), next));
     }
     let keys = match keys {
         None => Vec::new(),
@@ -266,7 +266,7 @@ fn key(place: &str, at: usize, json: &Json) -> Result<AccessKey, AccessError> {
         (16..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_id {
         let next = "Use 16 to 128 letters, digits and _, or make one with `larder access add`.";
-        return Err(fault(&place, format!("`{id}` is no access key id"), next));
+        return Err(fault(&place, format!("`{id}` is not an access key id"), next));
     }
     if secret.is_empty() {
         return Err(fault(&place, "the secret is empty", "Make a new key with `larder access rotate`."));

@@ -1,18 +1,18 @@
 //! Which actions on which resources each operation needs.
 //!
 //! A batch needs its own action on each of its tables; a transaction needs the plain action for each of its items
-//! (`TransactWriteItems` is no action). A restore writes a table, and so needs what writes items there. Tags at the
+//! (`TransactWriteItems` is not an action). A restore writes a table, and so needs what writes items there. Tags at the
 //! making of a table need `TagResource` as well, and a policy `PutResourcePolicy`. A PartiQL statement needs the action of its kind,
 //! alone or among others.
 
 mod reference;
 
-use larder_engine::ops::{
-    BatchWrite, Governed, Request, ReturnCapacity, ReturnValues, Select, Statement, TransactAction,
-    TransactWrite, WriteOptions,
-};
 use larder_expr::{Condition, KeyCondition, Projection, Update};
 use larder_model::{IndexName, Item, TableName};
+use larder_ops::{
+    BatchExecuteStatement, BatchWrite, Governed, Request, ReturnCapacity, ReturnValues, Select, Statement,
+    TransactAction, TransactWrite, WriteOptions,
+};
 use larder_partiql::Returning;
 
 use crate::resource::Resource;
@@ -172,13 +172,7 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
         Request::ExecuteStatement(execute) => {
             vec![stated(&execute.statement, execute.return_old_on_failure, execute.capacity, None)]
         }
-        Request::BatchExecuteStatement(batch) => {
-            let readable = batch.statements.iter().filter_map(|each| {
-                let statement = each.statement.as_ref().ok()?;
-                Some(stated(statement, each.return_old_on_failure, batch.capacity, None))
-            });
-            readable.collect()
-        }
+        Request::BatchExecuteStatement(batch) => needs_of_each(batch).into_iter().flatten().collect(),
         Request::ExecuteTransaction(transaction) => {
             let enclosing = Some("ExecuteTransaction");
             let needs = transaction.statements.iter().map(|each| {
@@ -191,6 +185,15 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
         Request::GetShardIterator(get) => stream("dynamodb:GetShardIterator", &get.stream),
         Request::GetRecords(get) => stream("dynamodb:GetRecords", &get.iterator.stream),
     }
+}
+
+/// What each statement of a batch needs, in their order; nothing where one cannot be read.
+pub fn needs_of_each(batch: &BatchExecuteStatement) -> Vec<Option<Need<'_>>> {
+    let each = batch.statements.iter().map(|each| {
+        let statement = each.statement.as_ref().ok()?;
+        Some(stated(statement, each.return_old_on_failure, batch.capacity, None))
+    });
+    each.collect()
 }
 
 impl<'a> Need<'a> {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use larder_engine::ops::StreamId;
-use larder_expr::{SetOperand, SetValue, SortTest, Update};
+use larder_expr::SortTest;
 use larder_model::{AttributeValue, KeySchema, TableDefinition, TableName, UnixTime};
+use larder_ops::StreamId;
 use larder_partiql::{Access, leading_values};
 
 use crate::actions::Need;
@@ -185,7 +185,7 @@ impl Known<'_> {
         names.extend(columns.iter().flat_map(|columns| &columns.0).map(|column| &*column.path.root));
         if let Some(update) = touched.update {
             names.extend(update.paths().map(|path| &*path.root));
-            read_by(update, &mut names);
+            names.extend(update.read_paths().map(|path| &*path.root));
         }
         names
     }
@@ -200,28 +200,6 @@ fn tagged<'a>(tags: impl IntoIterator<Item = (&'a String, &'a String)>, tag: &st
 /// An empty list is no fact.
 fn some(values: Vec<String>) -> Option<Vec<String>> {
     (!values.is_empty()).then_some(values)
-}
-
-/// What an update reads: `SET a = b + :one` is also about `b`.
-fn read_by<'a>(update: &'a Update, names: &mut BTreeSet<&'a str>) {
-    let mut open: Vec<&SetOperand> = Vec::new();
-    for (_, value) in &update.set {
-        match value {
-            SetValue::Is(one) => open.push(one),
-            SetValue::Plus(one, other) | SetValue::Minus(one, other) => open.extend([one, other]),
-        }
-    }
-    while let Some(operand) = open.pop() {
-        match operand {
-            SetOperand::Path(path) => drop(names.insert(&path.root)),
-            SetOperand::Value(_) => {}
-            SetOperand::IfNotExists(path, other) => {
-                names.insert(&path.root);
-                open.push(other);
-            }
-            SetOperand::ListAppend(one, other) => open.extend([&**one, &**other]),
-        }
-    }
 }
 
 /// A key's value as policies write it.

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use larder_engine::ops::{Governed, Request, ResourcePolicy};
+use larder_ops::{Governed, Request, ResourcePolicy};
 
 use crate::actions::kinds_of;
 use crate::policy::{Policy, PolicyError};
@@ -65,8 +65,8 @@ fn quoted(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use larder_engine::ops::{PutResourcePolicy, StreamId};
     use larder_model::{TableName, UnixTime};
+    use larder_ops::{PutResourcePolicy, StreamId};
 
     use super::*;
 

@@ -62,8 +62,8 @@ mod time;
 
 use std::borrow::Cow;
 
-use larder_engine::ops::Request;
 use larder_model::{Item, TableName, UnixTime};
+use larder_ops::Request;
 
 pub use access::{Access, AccessError, AccessKey, KEYS_MAX, Principal, Secret};
 pub use error::Error;
@@ -162,7 +162,8 @@ pub fn authorize(
     actions::needs(request).iter().try_for_each(|need| permitted(caller, need, place, circumstances, tables))
 }
 
-fn permitted(
+/// Whether the caller has one permission.
+pub fn permitted(
     caller: &Caller<'_>,
     need: &Need<'_>,
     place: Place<'_>,
@@ -176,20 +177,22 @@ fn permitted(
     };
     let place = need.resource.place(caller.place(), place);
     // A policy that keeps everybody out could never be removed.
-    let resource_policy = resource_policy.filter(|_| !is_rescue(caller, need, place));
+    let account = need.resource.account(place);
+    let resource_policy = resource_policy.filter(|_| !is_rescue(caller.principal, need.action, account));
     let question = Question {
         principal: caller.principal,
         action: need.action,
         resource: &need.resource.arn(place),
-        resource_account: need.resource.account(place),
+        resource_account: account,
         resource_policy: resource_policy.as_deref(),
         facts: &Known { caller, circumstances, need, place, tables },
     };
     question.allowed().map_err(|denial| Error::AccessDenied(Box::new(denial)))
 }
 
-/// Whether the root of an account removes a policy of its own account, which no such policy can deny it.
-fn is_rescue(caller: &Caller<'_>, need: &Need<'_>, place: Place<'_>) -> bool {
-    let is_own = need.resource.account(place) == caller.principal.account;
-    is_own && need.action == "dynamodb:DeleteResourcePolicy" && caller.principal.name == ROOT
+/// Whether this is the root of an account at removing a policy of its own account, which no such policy can deny it.
+pub fn is_rescue(principal: &Principal, action: &str, resource_account: &str) -> bool {
+    resource_account == principal.account
+        && action == "dynamodb:DeleteResourcePolicy"
+        && principal.name == ROOT
 }

@@ -1,7 +1,7 @@
 //! What an action is done to, and its ARN.
 
-use larder_engine::ops::StreamId;
 use larder_model::{IndexName, TableName};
+use larder_ops::StreamId;
 
 /// A region and an account, as ARNs have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -572,6 +572,41 @@ fn the_caller_the_moment_and_the_way_are_known() {
     check("DescribeTable", r#"{"TableName":"books"}"#, "aws:ResourceTag/team", &[]);
 }
 
+/// Of indexes they are known, and not of streams and backups: “Stream resources do not inherit tags from their parent table”
+/// (DynamoDB: using attribute-based access control with DynamoDB Streams). Streams have none of their own here, as one at AWS that
+/// nobody has tagged, and a backup can have none.
+#[test]
+fn tags_of_a_table_hold_for_its_indexes_and_not_for_its_streams_and_backups() {
+    let key = "aws:ResourceTag/team";
+    let scan = r#"{"TableName":"orders","IndexName":"by_shop"}"#;
+    check("Scan", scan, key, &["kitchen"]);
+    check("CreateBackup", r#"{"TableName":"orders","BackupName":"before"}"#, key, &["kitchen"]);
+    let iterator = r#"{"StreamArn":"STREAM","ShardId":"shardId-00000001767225600000-00000001","ShardIteratorType":"TRIM_HORIZON"}"#;
+    let of_none = [
+        ("DescribeStream", r#"{"StreamArn":"STREAM"}"#),
+        ("GetShardIterator", iterator),
+        ("DescribeBackup", r#"{"BackupArn":"BACKUP"}"#),
+        ("DeleteBackup", r#"{"BackupArn":"BACKUP"}"#),
+    ];
+    let deny = r#"[{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Action": "*", "Resource": "*",
+        "Condition": {"StringEquals": {"aws:ResourceTag/team": "kitchen"}}}]"#;
+    let denied = |operation, body: &str| {
+        asked(&principal(deny), PLACE, &Orders { policy: None }, operation, body).is_err()
+    };
+    assert!(denied("Scan", scan));
+    for (operation, body) in of_none {
+        check(operation, body, key, &[]);
+        assert!(!denied(operation, body), "{operation}");
+    }
+    // By their names they are kept.
+    let named = r#"[{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Action": "*",
+        "Resource": ["arn:aws:dynamodb:*:*:table/orders/stream/*", "arn:aws:dynamodb:*:*:table/orders/backup/*"]}]"#;
+    for (operation, body) in of_none {
+        let refused = asked(&principal(named), PLACE, &Orders { policy: None }, operation, body);
+        assert!(refused.is_err(), "{operation}");
+    }
+}
+
 #[test]
 fn tags_of_a_request_are_known() {
     let arn = r#""ResourceArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders""#;

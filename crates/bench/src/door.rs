@@ -1,11 +1,11 @@
 //! What the door costs: GetItem through `larder serve`, for everybody, with signatures, and with TLS as well.
 //!
-//! The three servers are read from in turns. Requests are signed beforehand, as AWS lets a signature be used again for a quarter
+//! The servers are read from in turns. Requests are signed beforehand, as AWS lets a signature be used again for a quarter
 //! of an hour, so that what is measured is the server. Ratios are of each round, to the server for everybody in the same round;
-//! their median counts.
+//! their median counts, and has bars. Beside an earlier state, which may have had no door, what it costs where it is off is seen too.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::http::{self, Connection, Place};
 use crate::job::{Measure, Measured};
-use crate::load;
+use crate::load::{self, Requests};
 use crate::peer::{Installed, Peer};
 use crate::process::{self, Running};
 use crate::results::median;
@@ -53,23 +53,40 @@ impl Sizes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Door {
     Open,
+    /// For everybody, of an earlier state.
+    Before,
     Signed,
     SignedTls,
 }
 
 impl Door {
-    const ALL: [Self; 3] = [Self::Open, Self::Signed, Self::SignedTls];
+    const ALL: [Self; 4] = [Self::Open, Self::Before, Self::Signed, Self::SignedTls];
 
     fn title(self) -> &'static str {
         match self {
             Self::Open => "for everybody",
+            Self::Before => "for everybody, before",
             Self::Signed => "with signatures",
             Self::SignedTls => "with signatures and TLS",
         }
     }
+
+    /// What is left of the rate at least.
+    fn bar(self) -> Option<f64> {
+        match self {
+            Self::Open | Self::Before => None,
+            Self::Signed => Some(0.7),
+            Self::SignedTls => Some(0.5),
+        }
+    }
+
+    fn asks(self) -> bool {
+        self.bar().is_some()
+    }
 }
 
-pub(crate) fn run(sizes: Sizes) -> Result<()> {
+/// Whether the bars are reached. `before` holds the `larder` of an earlier state.
+pub(crate) fn run(sizes: Sizes, before: Option<&Path>) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let larder = Peer::Larder.install(Path::new(""))?;
     let Sizes { rounds, seconds, items } = sizes;
@@ -77,13 +94,19 @@ pub(crate) fn run(sizes: Sizes) -> Result<()> {
         "What the door costs; GetItem, {items} items of {PAYLOAD_BYTES} bytes, {CONNECTIONS} connections, median of \
          {rounds} times {seconds} s"
     );
-    LocalSet::new().block_on(&runtime, compare(&larder, sizes))
+    let before: Option<PathBuf> = before.map(|directory| directory.join("larder"));
+    let before = before.map(|path| Installed::at(Peer::Larder, path)).transpose()?;
+    LocalSet::new().block_on(&runtime, compare(&larder, before.as_ref(), sizes))
 }
 
-async fn compare(larder: &Installed, sizes: Sizes) -> Result<()> {
-    let mut served = Vec::new();
+async fn compare(larder: &Installed, before: Option<&Installed>, sizes: Sizes) -> Result<bool> {
+    let (mut doors, mut served) = (Vec::new(), Vec::new());
     for door in Door::ALL {
-        served.push(Served::start(larder, door, sizes.items).await?);
+        let installed = if door == Door::Before { before } else { Some(larder) };
+        if let Some(installed) = installed {
+            doors.push(door);
+            served.push(Served::start(installed, door, sizes.items).await?);
+        }
     }
     let mut rounds: Vec<Vec<Measured>> = Vec::new();
     for _ in 0..sizes.rounds {
@@ -93,13 +116,19 @@ async fn compare(larder: &Installed, sizes: Sizes) -> Result<()> {
         }
         rounds.push(round);
     }
-    for (at, door) in Door::ALL.into_iter().enumerate() {
+    let mut reached = true;
+    for (at, door) in doors.into_iter().enumerate() {
         let of = |value: fn(&Measured) -> f64| {
             median(rounds.iter().map(|round| value(&round[at]))).unwrap_or_default()
         };
         let ratio = median(rounds.iter().map(|round| round[at].rate / round[0].rate)).unwrap_or_default();
+        let bar = door.bar().map_or_else(String::new, |bar| {
+            let is_reached = ratio >= bar;
+            reached &= is_reached;
+            format!("   at least {bar}: {}", if is_reached { "met" } else { "MISSED" })
+        });
         println!(
-            "  {:<26} {:>9.0} /s   p99 {:>7.0} µs   ratio {ratio:>5.2}",
+            "  {:<26} {:>9.0} /s   p99 {:>7.0} µs   ratio {ratio:>5.2}{bar}",
             door.title(),
             of(|measured| measured.rate),
             of(|measured| measured.p99)
@@ -108,7 +137,7 @@ async fn compare(larder: &Installed, sizes: Sizes) -> Result<()> {
     for one in served {
         one.running.stop().await?;
     }
-    Ok(())
+    Ok(reached)
 }
 
 /// A server with items, and the requests that read them.
@@ -125,9 +154,12 @@ impl Served {
         let files = tempfile::tempdir()?;
         let address = process::free_address()?;
         let mut serve = larder.server(address, &files.path().join("data"))?;
-        serve.arg("--no-console").env("XDG_DATA_HOME", files.path());
+        serve.env("XDG_DATA_HOME", files.path());
+        if door != Door::Before || larder.serves_with("--no-console")? {
+            serve.arg("--no-console");
+        }
         let key = AccessKey::generate(&[7; 40]);
-        if door != Door::Open {
+        if door.asks() {
             let path = files.path().join("access.json");
             std::fs::write(&path, access(&key)?)?;
             #[cfg(unix)]
@@ -138,7 +170,7 @@ impl Served {
             serve.args(["--tls", "self-signed"]);
         }
         let mut running = Running::start(&mut serve)?;
-        let key = (door != Door::Open).then_some(&key);
+        let key = door.asks().then_some(&key);
         let certificate = files.path().join("larder/tls/certificate.pem");
         let certificate = (door == Door::SignedTls).then_some(certificate.as_path());
         let place =
@@ -182,8 +214,10 @@ impl Served {
             seconds: sizes.seconds,
             drain_seconds: 20.0,
             requests_max: u64::MAX,
+            spread: false,
+            pause_seconds: 0.0,
         };
-        let measured = load::run(self.place.clone(), &measure, Rc::clone(&self.gets)).await?;
+        let measured = load::run(self.place.clone(), &measure, Requests::Ring(Rc::clone(&self.gets))).await?;
         let first = measured.first_error.as_deref().unwrap_or_default();
         ensure!(measured.errors == 0, "{} gets failed: {first}", measured.errors);
         Ok(measured)

@@ -9,14 +9,13 @@ pub(crate) mod larder;
 mod redb;
 mod storage;
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::job::{self, Answer, Job, Measure, Measured, Tally};
+use crate::job::{self, Answer, Fill, Filled, Job, Measure, Measured, Tally};
 use crate::process;
 use crate::workload::{Op, Random, Request};
 
@@ -57,14 +56,15 @@ trait Embedded: Sync {
 
     fn create(&self) -> Result<()>;
     /// Puts these items as fast as the store can be filled.
-    fn fill(&self, numbers: Range<u64>) -> Result<()>;
+    fn fill(&self, numbers: &[u64]) -> Result<()>;
     /// Makes the arguments of the call, which is not measured.
     fn prepare(&self, request: Request) -> Result<Self::Call>;
     /// Makes one call, durable if it writes, and checks that there was an answer.
     fn call(&self, call: Self::Call) -> Result<()>;
 }
 
-const FILL_ITEMS: u64 = 10_000;
+/// What a store is given at a time while it is filled.
+const FILL_ITEMS: u64 = 50_000;
 
 pub(crate) fn serve(engine: Engine, data: &Path) -> Result<()> {
     match engine {
@@ -81,17 +81,30 @@ fn answer(store: &impl Embedded) -> Result<()> {
             store.create()?;
             Ok(Answer::Created)
         }
-        Job::Fill { items, seconds_max } => {
-            let started = Instant::now();
-            let mut filled = 0;
-            while filled < items && started.elapsed().as_secs_f64() < seconds_max {
-                let end = items.min(filled + FILL_ITEMS);
-                store.fill(filled..end)?;
-                filled = end;
-            }
-            Ok(Answer::Filled { items: filled, seconds: started.elapsed().as_secs_f64() })
-        }
+        Job::Fill(job) => Ok(Answer::Filled(fill(store, job)?)),
         Job::Measure(measure) => Ok(Answer::Measured(run(store, &measure)?)),
+        Job::Together(_) => bail!("a store in process does one thing at a time"),
+    })
+}
+
+fn fill(store: &impl Embedded, job: Fill) -> Result<Filled> {
+    let started = Instant::now();
+    let (mut put, mut last_quarter) = (0, None);
+    while put < job.count() && started.elapsed().as_secs_f64() < job.seconds_max {
+        if put >= job.count() / 4 * 3 && last_quarter.is_none() {
+            last_quarter = Some((put, Instant::now()));
+        }
+        let end = job.count().min(put + FILL_ITEMS);
+        let numbers: Vec<u64> = (put..end).map(|place| job.number(place)).collect();
+        store.fill(&numbers)?;
+        put = end;
+    }
+    let (first, since) = last_quarter.unwrap_or((0, started));
+    Ok(Filled {
+        items: job.from + put,
+        seconds: started.elapsed().as_secs_f64(),
+        last_rate: (put - first) as f64 / since.elapsed().as_secs_f64(),
+        measured: Measured::default(),
     })
 }
 

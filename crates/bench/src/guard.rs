@@ -15,7 +15,7 @@ use tokio::task::LocalSet;
 
 use crate::http;
 use crate::job::{Measure, Measured};
-use crate::load;
+use crate::load::{self, Requests};
 use crate::peer::{Installed, Peer};
 use crate::process::{self, Running};
 use crate::results::median;
@@ -189,9 +189,11 @@ impl Served {
             seconds: sizes.seconds,
             drain_seconds: 20.0,
             requests_max: u64::MAX,
+            spread: false,
+            pause_seconds: 0.0,
         };
         let before = self.running.cpu()?;
-        let measured = load::run(self.address, &measure, Rc::clone(puts)).await?;
+        let measured = load::run(self.address, &measure, Requests::Ring(Rc::clone(puts))).await?;
         let cpu = self.running.cpu()? - before;
         let first = measured.first_error.as_deref().unwrap_or_default();
         ensure!(measured.errors == 0, "{} puts failed: {first}", measured.errors);

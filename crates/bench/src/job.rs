@@ -1,7 +1,7 @@
 //! What the bench asks of a worker process, and what it answers: one line of JSON each way.
 //!
 //! A worker is this same binary. It drives an HTTP server (`load`) or holds a store in process
-//! (`embedded`); the bench itself does not care which.
+//! (`embedded`); the bench itself does not care which. What a worker of an earlier state does not tell is zero.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -16,12 +16,35 @@ use crate::workload::Op;
 pub(crate) enum Job {
     /// Make the table and wait until it is active.
     Create,
-    /// Put the first `items` items, stopping early when the time is up.
-    Fill {
-        items: u64,
-        seconds_max: f64,
-    },
+    Fill(Fill),
     Measure(Measure),
+    /// All of these at once.
+    Together(Vec<Measure>),
+}
+
+/// Puts the items `from..items`, stopping early when the time is up.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Fill {
+    pub(crate) from: u64,
+    pub(crate) items: u64,
+    /// In an order in which no item is near the one before it.
+    pub(crate) scattered: bool,
+    pub(crate) connections: usize,
+    pub(crate) seconds_max: f64,
+}
+
+impl Fill {
+    /// The item that is put at this place in the order, counted from zero.
+    pub(crate) fn number(&self, place: u64) -> u64 {
+        // A prime, so that each number of a smaller range comes once.
+        const STEP: u64 = 2_654_435_761;
+        let step = if self.scattered { STEP } else { 1 };
+        self.from + place * step % self.count()
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.items - self.from
+    }
 }
 
 /// `connections` requests in flight at all times, until time or count runs out.
@@ -36,18 +59,37 @@ pub(crate) struct Measure {
     /// How long answers are waited for once no more is sent.
     pub(crate) drain_seconds: f64,
     pub(crate) requests_max: u64,
+    /// Each request is drawn when it is sent, so that keys are spread over all items; else a few thousand, drawn
+    /// beforehand, are sent again and again, which costs the load generator less.
+    pub(crate) spread: bool,
+    /// How long a connection rests after each answer.
+    pub(crate) pause_seconds: f64,
+}
+
+/// What filling came to. Latencies are those of the requests it took, where it took requests.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Filled {
+    /// How many there are now.
+    pub(crate) items: u64,
+    pub(crate) seconds: f64,
+    /// Items a second in the last quarter.
+    pub(crate) last_rate: f64,
+    pub(crate) measured: Measured,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Created,
-    Filled { items: u64, seconds: f64 },
+    Filled(Filled),
     Measured(Measured),
+    Together(Vec<Measured>),
     Failed { reason: String },
 }
 
 /// Latencies in microseconds. `cpu_seconds` is the worker's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Measured {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
@@ -60,6 +102,7 @@ pub(crate) struct Measured {
     pub(crate) mean: f64,
     pub(crate) p50: f64,
     pub(crate) p99: f64,
+    pub(crate) max: f64,
     pub(crate) cpu_seconds: f64,
 }
 
@@ -129,6 +172,7 @@ impl Tally {
             mean: self.latencies.mean() / 1_000.0,
             p50: micros(self.latencies.value_at_quantile(0.5)),
             p99: micros(self.latencies.value_at_quantile(0.99)),
+            max: micros(self.latencies.max()),
             cpu_seconds: cpu.as_secs_f64(),
         }
     }
@@ -138,7 +182,18 @@ const LATENCY_MAX_NANOS: u64 = 120_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn a_fill_puts_each_item_once() {
+        for scattered in [false, true] {
+            let fill = Fill { from: 500, items: 3_000, scattered, connections: 1, seconds_max: 1.0 };
+            let numbers: BTreeSet<u64> = (0..fill.count()).map(|place| fill.number(place)).collect();
+            assert_eq!(numbers, (500..3_000).collect());
+        }
+    }
 
     #[test]
     fn what_was_abandoned_is_slow_and_not_done() {

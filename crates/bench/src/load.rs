@@ -7,6 +7,7 @@
 //! when time runs out is waited for and counts too. A server slower than the measurement is long is
 //! measured all the same.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -19,14 +20,13 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::http::{self, Connection, Place};
-use crate::job::{self, Answer, Job, Measure, Measured, Tally};
+use crate::job::{self, Answer, Fill, Filled, Job, Measure, Measured, Tally};
 use crate::process;
 use crate::workload::{self, BATCH_ITEMS, Op, Random, Request, Sample, TABLE};
 
 /// Distinct requests of one kind made beforehand; connections walk the ring from different places.
 const RING: usize = 16_384;
 const RING_BATCH: usize = 2_048;
-const FILL_CONNECTIONS: usize = 16;
 const TABLE_ACTIVE: Duration = Duration::from_secs(20);
 
 pub(crate) fn serve(server: SocketAddr) -> Result<()> {
@@ -50,17 +50,34 @@ impl Load {
                 self.runtime.block_on(create(server))?;
                 Ok(Answer::Created)
             }
-            Job::Fill { items, seconds_max } => {
-                let limit = Duration::from_secs_f64(seconds_max);
-                let (items, spent) = LocalSet::new().block_on(&self.runtime, fill(server, items, limit))?;
-                Ok(Answer::Filled { items, seconds: spent.as_secs_f64() })
-            }
+            Job::Fill(job) => Ok(Answer::Filled(LocalSet::new().block_on(&self.runtime, fill(server, job))?)),
             Job::Measure(measure) => {
-                let ring = self.ring(measure.op, measure.items, measure.seed);
-                let measured = LocalSet::new().block_on(&self.runtime, run(server, &measure, ring))?;
+                let requests = self.requests(&measure);
+                let measured = LocalSet::new().block_on(&self.runtime, run(server, &measure, requests))?;
                 Ok(Answer::Measured(measured))
             }
+            Job::Together(measures) => {
+                let requests: Vec<Requests> = measures.iter().map(|measure| self.requests(measure)).collect();
+                let measured = LocalSet::new().block_on(&self.runtime, async {
+                    let mut tasks = JoinSet::new();
+                    for (at, (measure, requests)) in measures.into_iter().zip(requests).enumerate() {
+                        tasks.spawn_local(async move { (at, run(server, &measure, requests).await) });
+                    }
+                    let mut all = tasks.join_all().await;
+                    all.sort_by_key(|(at, _)| *at);
+                    all.into_iter().map(|(_, measured)| measured).collect::<Result<_>>()
+                })?;
+                Ok(Answer::Together(measured))
+            }
         }
+    }
+
+    fn requests(&mut self, measure: &Measure) -> Requests {
+        let Measure { op, items, seed, .. } = *measure;
+        if measure.spread {
+            return Requests::Drawn { op, items, random: RefCell::new(Random::new(seed)) };
+        }
+        Requests::Ring(self.ring(op, items, seed))
     }
 
     fn ring(&mut self, op: Op, items: u64, seed: u64) -> Rc<[Vec<u8>]> {
@@ -70,8 +87,7 @@ impl Load {
             _ => {
                 let mut random = Random::new(seed);
                 let count = if op == Op::Batch { RING_BATCH } else { RING };
-                let draw = |_| http::request(op.operation(), &Request::draw(op, items, &mut random).body());
-                let requests: Rc<[Vec<u8>]> = (0..count).map(draw).collect();
+                let requests: Rc<[Vec<u8>]> = (0..count).map(|_| draw(op, items, &mut random)).collect();
                 self.ring = Some(Ring { made_for, requests: Rc::clone(&requests) });
                 requests
             }
@@ -84,6 +100,36 @@ impl Load {
 struct Ring {
     made_for: (Op, u64, u64),
     requests: Rc<[Vec<u8>]>,
+}
+
+/// What connections send.
+#[derive(Debug)]
+pub(crate) enum Requests {
+    /// Made beforehand, sent again and again.
+    Ring(Rc<[Vec<u8>]>),
+    /// Each another.
+    Drawn { op: Op, items: u64, random: RefCell<Random> },
+}
+
+impl Requests {
+    /// Where each connection begins, so that no two send the same at the same time.
+    fn stride(&self, connections: usize) -> usize {
+        match self {
+            Self::Ring(ring) => ring.len() / connections.max(1) + 1,
+            Self::Drawn { .. } => 0,
+        }
+    }
+
+    fn at(&self, place: usize) -> Cow<'_, [u8]> {
+        match self {
+            Self::Ring(ring) => Cow::Borrowed(&ring[place % ring.len()]),
+            Self::Drawn { op, items, random } => Cow::Owned(draw(*op, *items, &mut random.borrow_mut())),
+        }
+    }
+}
+
+fn draw(op: Op, items: u64, random: &mut Random) -> Vec<u8> {
+    http::request(op.operation(), &Request::draw(op, items, random).body())
 }
 
 async fn create(server: SocketAddr) -> Result<()> {
@@ -106,27 +152,36 @@ async fn create(server: SocketAddr) -> Result<()> {
     timeout(TABLE_ACTIVE, active).await.context("the table did not become active")?
 }
 
-/// Puts items in order with batches of 25; says how many it got to. Ends early, too, when a tenth of the time shows
-/// that the whole would not do.
-async fn fill(server: SocketAddr, items: u64, limit: Duration) -> Result<(u64, Duration)> {
-    let started = Instant::now();
+/// Puts items with batches of 25. Ends early, too, when a tenth of the time shows that the whole would not do.
+async fn fill(server: SocketAddr, job: Fill) -> Result<Filled> {
+    let (started, limit) = (Instant::now(), Duration::from_secs_f64(job.seconds_max));
+    let cpu = process::cpu_of_self()?;
     let next = Rc::new(Cell::new(0));
+    let last_quarter = Rc::new(Cell::new(None));
+    let tally = Rc::new(RefCell::new(Tally::new()));
     let mut tasks = JoinSet::new();
-    for _ in 0..FILL_CONNECTIONS {
-        let next = Rc::clone(&next);
+    for _ in 0..job.connections {
+        let (next, last_quarter, tally) = (Rc::clone(&next), Rc::clone(&last_quarter), Rc::clone(&tally));
         tasks.spawn_local(async move {
             let mut connection = Connection::open(&server.into()).await?;
-            while next.get() < items {
+            while next.get() < job.count() {
                 let first = next.get();
-                let (spent, share) = (started.elapsed(), first as f64 / items as f64);
+                let (spent, share) = (started.elapsed(), first as f64 / job.count() as f64);
                 let hopeless = spent > limit / 10 && spent.as_secs_f64() / share > limit.as_secs_f64();
                 if spent > limit || hopeless {
                     break;
                 }
-                let end = items.min(first + BATCH_ITEMS);
+                if share >= 0.75 && last_quarter.get().is_none() {
+                    last_quarter.set(Some((first, Instant::now())));
+                }
+                let end = job.count().min(first + BATCH_ITEMS);
                 next.set(end);
-                let body = workload::batch((first..end).map(|number| Sample { number, version: 0 }));
-                let reply = connection.exchange(&http::request("BatchWriteItem", &body.to_string())).await?;
+                let body =
+                    workload::batch((first..end).map(|at| Sample { number: job.number(at), version: 0 }));
+                let request = http::request("BatchWriteItem", &body);
+                let sent = Instant::now();
+                let reply = connection.exchange(&request).await?;
+                tally.borrow_mut().success(sent.elapsed());
                 check(Op::Batch, &reply)?;
             }
             Ok::<(), anyhow::Error>(())
@@ -135,18 +190,22 @@ async fn fill(server: SocketAddr, items: u64, limit: Duration) -> Result<(u64, D
     while let Some(done) = tasks.join_next().await {
         done??;
     }
-    Ok((next.get(), started.elapsed()))
+    let (spent, put) = (started.elapsed(), next.get());
+    let (first, since) = last_quarter.get().unwrap_or((0, started));
+    let cpu = process::cpu_of_self()?.saturating_sub(cpu);
+    Ok(Filled {
+        items: job.from + put,
+        seconds: spent.as_secs_f64(),
+        last_rate: (put - first) as f64 / since.elapsed().as_secs_f64(),
+        measured: tally.replace(Tally::new()).summary(spent, cpu),
+    })
 }
 
-pub(crate) async fn run(
-    server: impl Into<Place>,
-    measure: &Measure,
-    ring: Rc<[Vec<u8>]>,
-) -> Result<Measured> {
+pub(crate) async fn run(server: impl Into<Place>, measure: &Measure, requests: Requests) -> Result<Measured> {
     let server = server.into();
     // A server that answers quickly and wrongly must not look fast.
     let mut first = Connection::open(&server).await?;
-    check(measure.op, &first.exchange(&ring[0]).await?)?;
+    check(measure.op, &first.exchange(&requests.at(0)).await?)?;
 
     let mut connections = vec![first];
     while connections.len() < measure.connections {
@@ -155,7 +214,8 @@ pub(crate) async fn run(
     let warm = Instant::now() + Duration::from_secs_f64(measure.warmup_seconds);
     let window = Rc::new(Window {
         server,
-        ring,
+        requests,
+        pause: Duration::from_secs_f64(measure.pause_seconds),
         warm,
         end: warm + Duration::from_secs_f64(measure.seconds),
         left: Cell::new(measure.requests_max),
@@ -163,7 +223,7 @@ pub(crate) async fn run(
         sent: vec![Cell::new(None); measure.connections],
         tally: RefCell::new(Tally::new()),
     });
-    let stride = window.ring.len() / measure.connections.max(1) + 1;
+    let stride = window.requests.stride(measure.connections);
     let mut tasks = JoinSet::new();
     for (n, connection) in connections.into_iter().enumerate() {
         tasks.spawn_local(Rc::clone(&window).keep_busy(n, connection, n * stride));
@@ -188,7 +248,8 @@ pub(crate) async fn run(
 #[derive(Debug)]
 struct Window {
     server: Place,
-    ring: Rc<[Vec<u8>]>,
+    requests: Requests,
+    pause: Duration,
     warm: Instant,
     end: Instant,
     left: Cell<u64>,
@@ -200,12 +261,13 @@ struct Window {
 
 impl Window {
     async fn keep_busy(self: Rc<Self>, n: usize, mut connection: Connection, mut position: usize) {
-        let mut sent = Instant::now();
-        while sent < self.end && self.left.get() > 0 {
+        while Instant::now() < self.end && self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
+            position = position.wrapping_add(1);
+            let request = self.requests.at(position);
+            let sent = Instant::now();
             self.sent[n].set(Some(sent));
-            position = (position + 1) % self.ring.len();
-            let failure = match connection.exchange(&self.ring[position]).await {
+            let failure = match connection.exchange(&request).await {
                 Ok(reply) if reply.ok() => None,
                 Ok(reply) => Some((reply.excerpt(), false)),
                 Err(error) => Some((format!("{error:#}"), true)),
@@ -219,11 +281,12 @@ impl Window {
                     Some((reason, _)) => self.tally.borrow_mut().failure(|| reason.clone()),
                 }
             }
-            sent = answered;
             if let Some((_, true)) = failure {
                 let Some(again) = self.reconnect().await else { return };
                 connection = again;
-                sent = Instant::now();
+            }
+            if !self.pause.is_zero() {
+                sleep(self.pause).await;
             }
         }
     }

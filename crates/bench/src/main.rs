@@ -20,6 +20,8 @@ mod recovery;
 mod report;
 mod results;
 mod run;
+mod subject;
+mod sustained;
 mod tables;
 mod targets;
 mod workload;
@@ -106,9 +108,15 @@ enum Process {
         /// How long each measurement takes
         #[arg(long, default_value_t = 3.0, value_parser = positive)]
         seconds: f64,
+        /// Also an earlier state, whose `larder` is in this directory
+        #[arg(long, value_name = "DIRECTORY")]
+        before: Option<PathBuf>,
         /// Few items and one short round, as a check that it runs
         #[arg(long)]
         quick: bool,
+        /// Fail when a bar is missed; of a short round none are looked at
+        #[arg(long, conflicts_with = "quick")]
+        check: bool,
     },
     /// Measures what `serve --schema` costs a PutItem
     Guard {
@@ -121,6 +129,30 @@ enum Process {
         /// Few items and one short round, as a check that it runs
         #[arg(long)]
         quick: bool,
+    },
+    /// Measures what lasts: each operation for a minute, keys spread over all items, beside the bare limits and rivals
+    Sustained {
+        /// How many items the table has, ascending; by default a million, then ten million
+        #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+        items: Vec<u64>,
+        /// How long each measurement takes; 60 by default
+        #[arg(long, value_parser = positive)]
+        seconds: Option<f64>,
+        /// Only these: larder, dynoxide, dynamodb-local, bare, bare-log, bare-redb
+        #[arg(long, value_delimiter = ',')]
+        peers: Vec<Peer>,
+        /// Also compare with an earlier state, whose `larder` and `larder-bench` are in this directory
+        #[arg(long, value_name = "DIRECTORY")]
+        before: Option<PathBuf>,
+        /// Few items and short, as a check that it runs
+        #[arg(long)]
+        quick: bool,
+        /// Also write everything that was measured to this file
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Fail when a bar is missed or could not be measured
+        #[arg(long)]
+        check: bool,
     },
     /// The load generator, driven by the bench
     #[command(hide = true)]
@@ -136,10 +168,12 @@ enum Process {
         #[arg(long)]
         data: PathBuf,
     },
-    /// A bare HTTP server that answers every GetItem with the same item
+    /// A bare HTTP server that answers every GetItem with the same item, and a write once a log has it
     Bare {
         #[arg(long)]
         address: SocketAddr,
+        #[arg(long)]
+        log: Option<PathBuf>,
     },
 }
 
@@ -156,17 +190,31 @@ fn main() -> ExitCode {
         Some(Process::Tables { quick }) => {
             tables::run(if *quick { tables::Sizes::quick() } else { tables::Sizes::full() }).map(|()| true)
         }
-        Some(Process::Door { quick: true, .. }) => door::run(door::Sizes::quick()).map(|()| true),
-        Some(Process::Door { rounds, seconds, quick: false }) => {
-            door::run(door::Sizes::full(usize::from(*rounds), *seconds)).map(|()| true)
+        Some(Process::Door { quick: true, before, .. }) => {
+            door::run(door::Sizes::quick(), before.as_deref()).map(|_| true)
+        }
+        Some(Process::Door { rounds, seconds, before, quick: false, check }) => {
+            let sizes = door::Sizes::full(usize::from(*rounds), *seconds);
+            door::run(sizes, before.as_deref()).map(|reached| reached || !check)
         }
         Some(Process::Guard { quick: true, .. }) => guard::run(guard::Sizes::quick()).map(|()| true),
         Some(Process::Guard { rounds, seconds, quick: false }) => {
             guard::run(guard::Sizes::full(usize::from(*rounds), *seconds)).map(|()| true)
         }
+        Some(Process::Sustained { items, seconds, peers, before, quick, json, check }) => {
+            let mut plan = if *quick { sustained::Plan::quick() } else { sustained::Plan::full() };
+            if !peers.is_empty() {
+                plan.peers.retain(|peer| peers.contains(peer));
+            }
+            plan.seconds = seconds.unwrap_or(plan.seconds);
+            plan.before = before.clone();
+            let plan = if items.is_empty() { Ok(plan) } else { plan.of_items(items.clone()) };
+            plan.and_then(|plan| until_interrupted(sustained::run(&plan, json.as_deref())))
+                .map(|reached| reached || !check)
+        }
         Some(Process::Load { server }) => load::serve(*server).map(|()| true),
         Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),
-        Some(Process::Bare { address }) => bare::serve(*address).map(|()| true),
+        Some(Process::Bare { address, log }) => bare::serve(*address, log.as_deref()).map(|()| true),
         None => bench(arguments),
     };
     match done {
@@ -191,17 +239,7 @@ fn bench(arguments: Arguments) -> Result<bool> {
     plan.seconds = arguments.seconds.unwrap_or(plan.seconds);
     plan.rounds = arguments.rounds.map_or(plan.rounds, usize::from);
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let results = runtime.block_on(async {
-        let mut terminated = signal(SignalKind::terminate())?;
-        // Whichever comes first, dropping the run ends its processes and removes its files.
-        tokio::select! {
-            results = run::run(&plan) => results,
-            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
-            _ = terminated.recv() => anyhow::bail!("terminated"),
-        }
-    })?;
-
+    let results = until_interrupted(run::run(&plan))?;
     let targets = targets::targets(&plan, &results);
     print!("{}", report::render(&plan, &results, &targets));
     if let Some(file) = arguments.json {
@@ -210,6 +248,19 @@ fn bench(arguments: Arguments) -> Result<bool> {
     }
     let missed = targets.iter().any(|target| target.met() == Some(false));
     Ok(!(arguments.check && missed))
+}
+
+/// Whichever comes first, dropping the run ends its processes and removes its files.
+fn until_interrupted<T>(run: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            outcome = run => outcome,
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            _ = terminated.recv() => anyhow::bail!("terminated"),
+        }
+    })
 }
 
 /// Each connection is an open file, and the usual limit is about a thousand. Servers started from here inherit it.

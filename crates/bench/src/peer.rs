@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde::Serialize;
 
 use crate::embedded::{self, Engine};
@@ -20,6 +20,7 @@ pub(crate) enum Peer {
     DynamodbLocal,
     Dynalite,
     Bare,
+    BareLog,
     LarderEmbedded,
     DynoxideEmbedded,
     BareStorage,
@@ -27,12 +28,13 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    pub(crate) const ALL: [Peer; 9] = [
+    pub(crate) const ALL: [Peer; 10] = [
         Peer::Larder,
         Peer::Dynoxide,
         Peer::DynamodbLocal,
         Peer::Dynalite,
         Peer::Bare,
+        Peer::BareLog,
         Peer::LarderEmbedded,
         Peer::DynoxideEmbedded,
         Peer::BareStorage,
@@ -46,6 +48,7 @@ impl Peer {
             Peer::DynamodbLocal => "DynamoDB Local",
             Peer::Dynalite => "dynalite",
             Peer::Bare => "bare hyper",
+            Peer::BareLog => "bare log, HTTP",
             Peer::LarderEmbedded => "Larder, embedded",
             Peer::DynoxideEmbedded => "dynoxide, embedded",
             Peer::BareStorage => "bare storage",
@@ -56,7 +59,7 @@ impl Peer {
     /// Where its writes are when it answers.
     pub(crate) fn durability(self) -> &'static str {
         match self {
-            Peer::Larder | Peer::LarderEmbedded | Peer::BareStorage => {
+            Peer::Larder | Peer::LarderEmbedded | Peer::BareLog | Peer::BareStorage => {
                 "on disk, synced before the answer, many writes to a sync"
             }
             Peer::Dynoxide | Peer::DynoxideEmbedded => {
@@ -72,7 +75,12 @@ impl Peer {
     /// The store in process, or `None` for a server.
     pub(crate) fn engine(self) -> Option<Engine> {
         match self {
-            Peer::Larder | Peer::Dynoxide | Peer::DynamodbLocal | Peer::Dynalite | Peer::Bare => None,
+            Peer::Larder
+            | Peer::Dynoxide
+            | Peer::DynamodbLocal
+            | Peer::Dynalite
+            | Peer::Bare
+            | Peer::BareLog => None,
             Peer::LarderEmbedded => Some(Engine::Larder),
             Peer::DynoxideEmbedded => Some(Engine::Dynoxide),
             Peer::BareStorage => Some(Engine::Storage),
@@ -108,18 +116,20 @@ impl Peer {
             | Peer::Dynalite
             | Peer::LarderEmbedded
             | Peer::DynoxideEmbedded => true,
-            Peer::Bare | Peer::BareStorage | Peer::BareRedb => false,
+            Peer::Bare | Peer::BareLog | Peer::BareStorage | Peer::BareRedb => false,
         }
     }
 
     pub(crate) fn holds_items(self) -> bool {
-        self != Peer::Bare
+        !matches!(self, Peer::Bare | Peer::BareLog)
     }
 
     pub(crate) fn runs(self, op: Op) -> bool {
         match self.engine() {
             Some(engine) => engine.runs(op),
-            None => self != Peer::Bare || op == Op::Get,
+            None if self == Peer::Bare => op == Op::Get,
+            None if self == Peer::BareLog => op.writes(),
+            None => true,
         }
     }
 
@@ -131,6 +141,7 @@ impl Peer {
             Peer::DynamodbLocal => package::dynamodb_local(cache)?,
             Peer::Dynalite => package::dynalite(cache)?,
             Peer::Bare
+            | Peer::BareLog
             | Peer::LarderEmbedded
             | Peer::DynoxideEmbedded
             | Peer::BareStorage
@@ -148,6 +159,23 @@ pub(crate) struct Installed {
 }
 
 impl Installed {
+    /// One whose program, or directory, is known.
+    pub(crate) fn at(peer: Peer, path: PathBuf) -> Result<Self> {
+        ensure!(path.exists(), "{} is not there", path.display());
+        Ok(Self { peer, path })
+    }
+
+    /// Whether its server knows an option.
+    pub(crate) fn serves_with(&self, option: &str) -> Result<bool> {
+        let help = Command::new(&self.path).args(["serve", "--help"]).output()?;
+        Ok(String::from_utf8_lossy(&help.stdout).contains(option))
+    }
+
+    /// How a worker that holds its store is started on a data directory.
+    pub(crate) fn worker(&self, engine: Engine, data: &Path) -> Command {
+        command(&self.path, &["embedded", "--engine", engine.name(), "--data"], data.as_os_str())
+    }
+
     /// How its server is started on a data directory.
     pub(crate) fn server(&self, address: SocketAddr, data: &Path) -> Result<Command> {
         let port = address.port().to_string();
@@ -174,6 +202,10 @@ impl Installed {
                 node
             }
             Peer::Bare => command(path, &["bare", "--address"], address.to_string().as_ref()),
+            Peer::BareLog => {
+                let log = data.join("log");
+                command(path, &["bare", "--address", &address.to_string(), "--log"], log.as_os_str())
+            }
             Peer::LarderEmbedded | Peer::DynoxideEmbedded | Peer::BareStorage | Peer::BareRedb => {
                 bail!("{} has no server", self.peer.title())
             }

@@ -20,6 +20,7 @@ use crate::job::{Answer, Job};
 const TICKS_PER_SECOND: u64 = 100;
 const PROBE_EVERY: Duration = Duration::from_micros(250);
 const FIRST_ANSWER: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -44,6 +45,26 @@ impl Running {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
         Ok(kilobytes * 1024)
+    }
+
+    /// What it has had written to disk so far. A page that is written again before it is there counts once.
+    pub(crate) fn written_bytes(&self) -> Result<u64> {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id()))?;
+        let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:")).context("no write_bytes")?;
+        Ok(line.trim().parse()?)
+    }
+
+    /// Waits until it has written nothing for a moment, at most so long.
+    pub(crate) async fn settle(&self, at_most: Duration) -> Result<()> {
+        let (started, mut written, mut since) = (Instant::now(), self.written_bytes()?, Instant::now());
+        while since.elapsed() < QUIET && started.elapsed() < at_most {
+            sleep(QUIET / 10).await;
+            let now = self.written_bytes()?;
+            if now != written {
+                (written, since) = (now, Instant::now());
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the first successful answer to a ListTables.
@@ -109,10 +130,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(arguments: &[&str]) -> Result<Worker> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = spawn(&mut command)?;
+    pub(crate) fn start(command: &mut Command) -> Result<Worker> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = spawn(command)?;
         let jobs = child.stdin.take().context("no pipe to the worker")?;
         let answers = child.stdout.take().context("no pipe from the worker")?;
         Ok(Worker {

@@ -13,7 +13,7 @@ pub(crate) fn render(plan: &Plan, results: &Results, targets: &[Target]) -> Stri
     sections.push(growth(plan, results));
     sections.push(starts(plan, results));
     sections.push(notes(plan, results));
-    sections.push(ratios(targets));
+    sections.push(ratios("Required and reached, as ratios within this run", targets));
     sections.retain(|section| !section.is_empty());
     sections.join("\n")
 }
@@ -135,8 +135,8 @@ fn notes(plan: &Plan, results: &Results) -> String {
     text
 }
 
-fn ratios(targets: &[Target]) -> String {
-    let mut table = Table::new("Required and reached, as ratios within this run".to_owned());
+pub(crate) fn ratios(title: &str, targets: &[Target]) -> String {
+    let mut table = Table::new(title.to_owned());
     table.row("", ["required", "reached", ""].map(String::from));
     for target in targets {
         let required = match target.required {
@@ -160,21 +160,21 @@ fn ratios(targets: &[Target]) -> String {
 
 /// Columns as wide as their widest cell; the first is left-aligned, the others right-aligned.
 #[derive(Debug)]
-struct Table {
+pub(crate) struct Table {
     title: String,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    fn new(title: String) -> Table {
+    pub(crate) fn new(title: String) -> Table {
         Table { title, rows: Vec::new() }
     }
 
-    fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
         self.rows.push([name.to_owned()].into_iter().chain(cells).collect());
     }
 
-    fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -194,7 +194,7 @@ impl Table {
     }
 }
 
-fn micros(value: f64) -> String {
+pub(crate) fn micros(value: f64) -> String {
     match value {
         value if value >= 100_000.0 => format!("{:.0} ms", value / 1_000.0),
         value if value >= 1_000.0 => format!("{:.1} ms", value / 1_000.0),
@@ -203,12 +203,12 @@ fn micros(value: f64) -> String {
     }
 }
 
-fn megabytes(bytes: f64) -> String {
+pub(crate) fn megabytes(bytes: f64) -> String {
     format!("{:.1} MB", bytes / 1e6)
 }
 
 /// Thousands apart: 12 345.
-fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {

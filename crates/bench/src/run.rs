@@ -4,26 +4,22 @@
 //! minute then hits everyone. A peer that cannot start, be filled or answer rightly is noted as absent, with the
 //! reason, and the others go on.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::job::{Answer, Job, Measure, Measured};
+use crate::job::Measure;
 use crate::package;
 use crate::peer::{Installed, Peer};
 use crate::plan::Plan;
-use crate::process::{self, Running, Worker};
+use crate::process::{self, Running};
 use crate::results::{Absent, Fill, Memory, Results, Round, Start};
+use crate::subject::{self, Subject};
 use crate::workload::Op;
 
-/// Beyond what a measurement takes by itself: connecting, and answers waited for at its end.
-const SLACK: Duration = Duration::from_secs(60);
 const REQUESTS_MAX: u64 = 5_000_000;
-/// A file system in memory, where syncs cost nothing.
-const MEMORY: &str = "/dev/shm";
 const SETTLE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(plan: &Plan) -> Result<Results> {
@@ -42,7 +38,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
     let mut subjects = Vec::new();
     for peer in &installed {
         for items in plan.sizes(peer.peer) {
-            match Subject::prepare(peer, items, plan, data.path(), &mut results).await {
+            match Filled::prepare(peer, items, plan, data.path(), &mut results).await {
                 Ok(subject) => subjects.push(subject),
                 Err(error) => results.absent(peer.peer, &error.context(format!("with {items} items"))),
             }
@@ -53,7 +49,8 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
 
     let mut kept = Vec::new();
     for subject in subjects {
-        kept.push((subject.installed.clone(), subject.items, subject.stop().await?));
+        let Filled { subject, items } = subject;
+        kept.push((subject.installed.clone(), items, subject.stop().await?));
     }
     measure_starts(plan, &kept, data.path(), &mut results).await?;
     Ok(results)
@@ -61,7 +58,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
 
 /// Latency with one connection, and memory, at every size. Peers of one size take part too, so that all that is
 /// measured with one connection is measured side by side.
-async fn measure_growth(plan: &Plan, subjects: &mut [Subject], results: &mut Results) {
+async fn measure_growth(plan: &Plan, subjects: &mut [Filled], results: &mut Results) {
     for round in 0..plan.rounds {
         for op in plan.growth_ops() {
             eprintln!("round {} of {}: {}, growth", round + 1, plan.rounds, op.title());
@@ -70,15 +67,15 @@ async fn measure_growth(plan: &Plan, subjects: &mut [Subject], results: &mut Res
             }
         }
     }
-    for subject in subjects.iter().filter(|subject| subject.peer().holds_items()) {
+    for Filled { subject, items } in subjects.iter().filter(|filled| filled.subject.peer().holds_items()) {
         if let Ok(resident_bytes) = subject.running().resident_bytes() {
-            results.memory.push(Memory { peer: subject.peer(), items: subject.items, resident_bytes });
+            results.memory.push(Memory { peer: subject.peer(), items: *items, resident_bytes });
         }
     }
 }
 
 /// Every operation at every number of connections, on tables of one size.
-async fn measure_connections(plan: &Plan, subjects: &mut [Subject], results: &mut Results) {
+async fn measure_connections(plan: &Plan, subjects: &mut [Filled], results: &mut Results) {
     for round in 0..plan.rounds {
         for op in &plan.ops {
             for connections in &plan.connections {
@@ -89,7 +86,7 @@ async fn measure_connections(plan: &Plan, subjects: &mut [Subject], results: &mu
                     op.title()
                 );
                 for subject in subjects.iter_mut().filter(|subject| subject.items == plan.table_items) {
-                    let peer = subject.peer();
+                    let peer = subject.subject.peer();
                     let measured = *connections == 1 && plan.growth_ops().contains(op);
                     if plan.covers(peer, *op, *connections, subject.items) && !measured {
                         subject.measure(plan, *op, *connections, round, results).await;
@@ -124,7 +121,7 @@ async fn measure_starts(
     Ok(())
 }
 
-async fn start(installed: &Installed, items: u64, data: &Path) -> Result<Start> {
+pub(crate) async fn start(installed: &Installed, items: u64, data: &Path) -> Result<Start> {
     let server = process::free_address()?;
     let started = Instant::now();
     let mut running = Running::start(&mut installed.server(server, data)?)?;
@@ -136,17 +133,14 @@ async fn start(installed: &Installed, items: u64, data: &Path) -> Result<Start> 
     Ok(Start { peer: installed.peer, items, millis, idle_bytes })
 }
 
-/// A peer at work on a table of one size.
+/// A peer with a table of one size.
 #[derive(Debug)]
-struct Subject {
-    installed: Installed,
+struct Filled {
+    subject: Subject,
     items: u64,
-    worker: Worker,
-    server: Option<Running>,
-    data: TempDir,
 }
 
-impl Subject {
+impl Filled {
     /// Fills a fresh directory, then opens it anew: every peer is measured on what it has on disk.
     async fn prepare(
         installed: &Installed,
@@ -154,39 +148,19 @@ impl Subject {
         plan: &Plan,
         data: &Path,
         results: &mut Results,
-    ) -> Result<Subject> {
+    ) -> Result<Filled> {
         let peer = installed.peer;
         eprintln!("{}: {items} items", peer.title());
         let data = tempfile::tempdir_in(data)?;
         if peer.holds_items() {
-            let seconds = fill(installed, items, plan.fill_seconds, data.path()).await?;
+            let seconds = subject::fill(installed, items, plan.fill_seconds, data.path()).await?;
             results.fills.push(Fill { peer, items, seconds });
         }
-        let mut subject = Subject::open(installed, items, data).await?;
+        let mut subject = Subject::open(installed, data).await?;
         for op in plan.ops.iter().filter(|op| peer.runs(**op)) {
             subject.ask(&plan.measure(*op, 16, items, 0)).await?;
         }
-        Ok(subject)
-    }
-
-    async fn open(installed: &Installed, items: u64, data: TempDir) -> Result<Subject> {
-        let (worker, server) = match installed.peer.engine() {
-            Some(engine) => (embedded_worker(engine.name(), data.path())?, None),
-            None => {
-                let (worker, server) = serve(installed, data.path()).await?;
-                (worker, Some(server))
-            }
-        };
-        Ok(Subject { installed: installed.clone(), items, worker, server, data })
-    }
-
-    fn peer(&self) -> Peer {
-        self.installed.peer
-    }
-
-    /// The process that holds the store.
-    fn running(&self) -> &Running {
-        self.server.as_ref().unwrap_or_else(|| self.worker.running())
+        Ok(Filled { subject, items })
     }
 
     async fn measure(
@@ -197,56 +171,30 @@ impl Subject {
         round: usize,
         results: &mut Results,
     ) {
-        if !self.peer().runs(op) {
+        let (peer, items) = (self.subject.peer(), self.items);
+        if !peer.runs(op) {
             return;
         }
-        let measure = plan.measure(op, connections, self.items, round as u64 + 1);
-        let before = self.server.as_ref().and_then(|server| server.cpu().ok());
-        match self.ask(&measure).await {
+        let measure = plan.measure(op, connections, items, round as u64 + 1);
+        let before = self.subject.server_cpu();
+        match self.subject.ask(&measure).await {
             Ok(measured) => {
-                let after = self.server.as_ref().and_then(|server| server.cpu().ok());
                 // The server's clock also ran in the warm-up; its share is taken out by time.
                 let share = measured.seconds / (measured.seconds + plan.warmup_seconds);
-                let spent = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+                let spent =
+                    self.subject.server_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
                 let server_cpu_seconds = spent.map(|spent| spent.as_secs_f64() * share);
-                let cell = (self.peer(), op, connections, self.items);
                 let abandoned = measured.abandoned > 0;
-                results.record(cell, Round { measured, server_cpu_seconds });
-                if abandoned && let Err(error) = self.reopen().await {
-                    results.absent(self.peer(), &error.context("cannot be started again"));
+                results.record((peer, op, connections, items), Round { measured, server_cpu_seconds });
+                if abandoned && let Err(error) = self.subject.reopen().await {
+                    results.absent(peer, &error.context("cannot be started again"));
                 }
             }
             Err(error) => {
-                let place = format!("{}, {connections} connections, {} items", op.title(), self.items);
-                results.absent(self.peer(), &error.context(place));
+                let place = format!("{}, {connections} connections, {items} items", op.title());
+                results.absent(peer, &error.context(place));
             }
         }
-    }
-
-    /// Starts the server anew: one with requests still queued would do them during the next measurement.
-    async fn reopen(&mut self) -> Result<()> {
-        if self.server.take().is_some() {
-            let (worker, server) = serve(&self.installed, self.data.path()).await?;
-            (self.worker, self.server) = (worker, Some(server));
-        }
-        Ok(())
-    }
-
-    async fn ask(&mut self, measure: &Measure) -> Result<Measured> {
-        let limit = Duration::from_secs_f64(measure.warmup_seconds + measure.seconds) + SLACK;
-        match self.worker.run(&Job::Measure(measure.clone()), limit).await? {
-            Answer::Measured(measured) => Ok(measured),
-            other => bail!("an answer to another job: {other:?}"),
-        }
-    }
-
-    /// Ends it and keeps its files.
-    async fn stop(self) -> Result<TempDir> {
-        self.worker.stop().await?;
-        if let Some(server) = self.server {
-            server.stop().await?;
-        }
-        Ok(self.data)
     }
 }
 
@@ -261,6 +209,8 @@ impl Plan {
             seconds: self.seconds,
             drain_seconds: self.drain_seconds,
             requests_max: REQUESTS_MAX,
+            spread: false,
+            pause_seconds: 0.0,
         }
     }
 }
@@ -271,57 +221,4 @@ impl Results {
         eprintln!("{} is absent: {reason}", peer.title());
         self.absent.push(Absent { peer, reason });
     }
-}
-
-/// Makes the table and puts the items; says how long the items took.
-async fn fill(installed: &Installed, items: u64, seconds_max: f64, data: &Path) -> Result<f64> {
-    let memory = Path::new(MEMORY);
-    if !installed.peer.fills_in_memory() || !memory.is_dir() {
-        return fill_in(installed, items, seconds_max, data).await;
-    }
-    let scratch = tempfile::Builder::new().prefix("larder-bench-").tempdir_in(memory)?;
-    let seconds = fill_in(installed, items, seconds_max, scratch.path()).await?;
-    for file in std::fs::read_dir(scratch.path())? {
-        let file = file?;
-        std::fs::copy(file.path(), data.join(file.file_name()))?;
-    }
-    Ok(seconds)
-}
-
-async fn fill_in(installed: &Installed, items: u64, seconds_max: f64, data: &Path) -> Result<f64> {
-    let (mut worker, server) = match installed.peer.filler() {
-        Some(engine) => (embedded_worker(engine.name(), data)?, None),
-        None => {
-            let (worker, server) = serve(installed, data).await?;
-            (worker, Some(server))
-        }
-    };
-    let limit = Duration::from_secs_f64(seconds_max) + SLACK;
-    worker.run(&Job::Create, limit).await.context("cannot make the table")?;
-    let answer = worker.run(&Job::Fill { items, seconds_max }, limit).await.context("cannot be filled")?;
-    let Answer::Filled { items: filled, seconds } = answer else {
-        bail!("an answer to another job: {answer:?}");
-    };
-    worker.stop().await?;
-    if let Some(server) = server {
-        server.stop().await?;
-    }
-    ensure!(
-        filled == items,
-        "{filled} were put in {seconds:.0} s, too few for the {seconds_max:.0} s it has"
-    );
-    Ok(seconds)
-}
-
-async fn serve(installed: &Installed, data: &Path) -> Result<(Worker, Running)> {
-    let address: SocketAddr = process::free_address()?;
-    let mut server = Running::start(&mut installed.server(address, data)?)?;
-    server.answers(address).await?;
-    let worker = Worker::start(&["load", "--server", &address.to_string()])?;
-    Ok((worker, server))
-}
-
-fn embedded_worker(engine: &str, data: &Path) -> Result<Worker> {
-    let data = data.to_str().context("the data directory is not UTF-8")?;
-    Worker::start(&["embedded", "--engine", engine, "--data", data])
 }

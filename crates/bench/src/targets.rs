@@ -183,7 +183,7 @@ impl Judge<'_> {
 }
 
 impl Reached {
-    fn over(self, other: Reached) -> Reached {
+    pub(crate) fn over(self, other: Reached) -> Reached {
         match (self, other) {
             (Reached::Value(ours), Reached::Value(theirs)) => Reached::Value(ours / theirs),
             (Reached::Skipped, _) | (_, Reached::Skipped) => Reached::Skipped,

@@ -41,6 +41,10 @@ impl Op {
         }
     }
 
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Op::Put | Op::Batch)
+    }
+
     /// The name DynamoDB's protocol has for it.
     pub(crate) fn operation(self) -> &'static str {
         match self {
@@ -77,28 +81,30 @@ impl Request {
         }
     }
 
+    /// Text and not a value that becomes one: the load generator writes it beside the server that it measures.
     pub(crate) fn body(&self) -> String {
         match self {
             Request::Get(number) => {
                 let Keys { partition_key, sort_key, .. } = keys(*number);
-                json!({"TableName": TABLE, "Key": {"pk": {"S": partition_key}, "sk": {"S": sort_key}}})
+                let key = format!(r#"{{"pk":{{"S":"{partition_key}"}},"sk":{{"S":"{sort_key}"}}}}"#);
+                format!(r#"{{"TableName":"{TABLE}","Key":{key}}}"#)
             }
-            Request::Put(sample) => json!({"TableName": TABLE, "Item": sample.json()}),
-            Request::Query { partition } => json!({
-                "TableName": TABLE,
-                "KeyConditionExpression": "pk = :p",
-                "ExpressionAttributeValues": {":p": {"S": partition_key(*partition)}},
-            }),
+            Request::Put(sample) => format!(r#"{{"TableName":"{TABLE}","Item":{}}}"#, sample.json()),
+            Request::Query { partition } => {
+                let values = format!(r#"{{":p":{{"S":"{}"}}}}"#, partition_key(*partition));
+                let condition = r#""KeyConditionExpression":"pk = :p""#;
+                format!(r#"{{"TableName":"{TABLE}",{condition},"ExpressionAttributeValues":{values}}}"#)
+            }
             Request::Batch(samples) => batch(samples.iter().copied()),
         }
-        .to_string()
     }
 }
 
 /// The body of a BatchWriteItem that puts these items.
-pub(crate) fn batch(samples: impl Iterator<Item = Sample>) -> Value {
-    let puts: Vec<Value> = samples.map(|sample| json!({"PutRequest": {"Item": sample.json()}})).collect();
-    json!({"RequestItems": {TABLE: puts}})
+pub(crate) fn batch(samples: impl Iterator<Item = Sample>) -> String {
+    let puts: Vec<String> =
+        samples.map(|sample| format!(r#"{{"PutRequest":{{"Item":{}}}}}"#, sample.json())).collect();
+    format!(r#"{{"RequestItems":{{"{TABLE}":[{}]}}}}"#, puts.join(","))
 }
 
 /// The body of the CreateTable: provisioned, because the oldest peers know nothing else.
@@ -137,19 +143,14 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn json(self) -> Value {
-        let Fields { keys, name, price, active, tags, payload } = self.fields();
-        json!({
-            "pk": {"S": keys.partition_key},
-            "sk": {"S": keys.sort_key},
-            "group": {"S": keys.group},
-            "at": {"N": keys.at},
-            "name": {"S": name},
-            "price": {"N": price},
-            "active": {"BOOL": active},
-            "tags": {"L": [{"S": tags[0]}, {"S": tags[1]}]},
-            "payload": {"S": payload},
-        })
+    pub(crate) fn json(self) -> String {
+        let Fields { keys, name, price, active, tags: [first, second], payload } = self.fields();
+        let Keys { partition_key, sort_key, group, at } = keys;
+        format!(
+            r#"{{"active":{{"BOOL":{active}}},"at":{{"N":"{at}"}},"group":{{"S":"{group}"}},"name":{{"S":"{name}"}},"#
+        ) + &format!(
+            r#""payload":{{"S":"{payload}"}},"pk":{{"S":"{partition_key}"}},"price":{{"N":"{price}"}},"#
+        ) + &format!(r#""sk":{{"S":"{sort_key}"}},"tags":{{"L":[{{"S":"{first}"}},{{"S":"{second}"}}]}}}}"#)
     }
 
     pub(crate) fn fields(self) -> Fields {
@@ -250,6 +251,32 @@ mod tests {
             let numbers: BTreeSet<u64> = samples.iter().map(|sample| sample.number).collect();
             assert_eq!(numbers.len(), 25);
         }
+    }
+
+    #[test]
+    fn bodies_are_json_of_the_item() {
+        let sample = Sample { number: 42, version: 7 };
+        let item: Value = serde_json::from_str(&sample.json()).unwrap();
+        let Fields { keys, name, price, active, tags, payload } = sample.fields();
+        let expected = json!({
+            "pk": {"S": keys.partition_key}, "sk": {"S": keys.sort_key}, "group": {"S": keys.group},
+            "at": {"N": keys.at}, "name": {"S": name}, "price": {"N": price}, "active": {"BOOL": active},
+            "tags": {"L": [{"S": tags[0]}, {"S": tags[1]}]}, "payload": {"S": payload},
+        });
+        assert_eq!(item, expected);
+        let body = |request: Request| serde_json::from_str::<Value>(&request.body()).unwrap();
+        assert_eq!(body(Request::Put(sample)), json!({"TableName": TABLE, "Item": item}));
+        let key = json!({"pk": item["pk"], "sk": item["sk"]});
+        assert_eq!(body(Request::Get(42)), json!({"TableName": TABLE, "Key": key}));
+        let query = json!({
+            "TableName": TABLE,
+            "KeyConditionExpression": "pk = :p",
+            "ExpressionAttributeValues": {":p": {"S": partition_key(3)}},
+        });
+        assert_eq!(body(Request::Query { partition: 3 }), query);
+        let body: Value = serde_json::from_str(&batch([sample, sample].into_iter())).unwrap();
+        let put = json!({"PutRequest": {"Item": item}});
+        assert_eq!(body, json!({"RequestItems": {TABLE: [put, put]}}));
     }
 
     #[test]

@@ -431,7 +431,7 @@ fn stored_key(attribute: &KeyAttribute, text: &str) -> Result<AttributeValue, St
         KeyType::B => STANDARD.decode(text).ok().map(AttributeValue::B),
     };
     let wanted = if attribute.kind == KeyType::N { "a number" } else { "bytes in base64" };
-    stored.ok_or_else(|| format!("`{}` is `{text}`, and {wanted} is wanted", attribute.name))
+    stored.ok_or_else(|| format!("`{}` is `{text}`, but {wanted} is expected", attribute.name))
 }
 
 /// What a store said, and the next step.

@@ -1,17 +1,21 @@
 //! One small text from a server on this machine or network, `/metrics` or `/readyz`; or an answer that is read as it comes.
 //!
-//! By `http://` or `https://`, and signed where the environment has a key: a server with `--access` asks for that.
+//! By `http://` or `https://`, with the certificate of this process and signed as the SDK would sign, where the environment has
+//! them: a server with `--tls-client-ca` or `--access` asks for that.
 
-use std::env;
 use std::io::{BufRead, BufReader, Error, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::ProvideCredentials;
+use larder::store::connection;
 use larder_auth::{AccessKey, HttpRequest, Secret};
 use larder_model::{Arn, Clock};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConnection, StreamOwned};
+use tokio::runtime;
 
 /// Whoever does not answer in this time is not there.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -68,7 +72,8 @@ impl<'a> Place<'a> {
         }
         let name = self.name().trim_matches(['[', ']']).to_owned();
         let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
-        let connection = ClientConnection::new(trusting()?, name).map_err(|error| error.to_string())?;
+        let connection =
+            ClientConnection::new(Arc::new(connection::tls()?), name).map_err(|error| error.to_string())?;
         Ok(Box::new(StreamOwned::new(connection, stream)))
     }
 }
@@ -76,17 +81,6 @@ impl<'a> Place<'a> {
 trait Connected: Read + Write {}
 
 impl<T: Read + Write> Connected for T {}
-
-/// Trusts the authorities that this machine trusts, or those of `SSL_CERT_FILE`.
-fn trusting() -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
-}
 
 /// The status and the body.
 pub(crate) fn get(endpoint: &str, path: &str) -> Result<(u16, String), String> {
@@ -114,15 +108,17 @@ fn ask(
     let place = Place::of(endpoint)?;
     let mut all: Vec<(&str, String)> = vec![("host", place.host.to_owned())];
     all.extend(headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
-    all.extend(signature(method, path, &all, body));
+    if let Some(identity) = Identity::known(endpoint)? {
+        all.extend(identity.signature(method, path, &all, body));
+    }
     let mut head = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in &all {
         head += &format!("{name}: {value}\r\n");
     }
     head += "\r\n";
     let mut stream = place.connect(limit)?;
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).map_err(said)?;
-    stream.flush().map_err(said)?;
+    let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+    let sent = sent.and_then(|()| stream.flush());
 
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
@@ -136,27 +132,62 @@ fn ask(
     let length = head.iter().filter_map(|line| line.split_once(':'));
     let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length = length.filter_map(|(_, value)| value.trim().parse().ok()).next();
-    let status = status.ok_or("the answer is not HTTP")?;
+    // Whoever does not read to the end may have answered all the same.
+    let Some(status) = status else {
+        return Err(sent.err().map_or_else(|| "the answer is not HTTP".to_owned(), said));
+    };
     Ok(Answer { status, body: Box::new(reader.take(length.unwrap_or(u64::MAX))) })
 }
 
-/// With the key of the environment, if it has one.
-fn signature(
-    method: &str,
-    path: &str,
-    headers: &[(&str, String)],
-    body: &[u8],
-) -> Vec<(&'static str, String)> {
-    let said = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    let (Some(id), Some(secret)) = (said("AWS_ACCESS_KEY_ID"), said("AWS_SECRET_ACCESS_KEY")) else {
-        return Vec::new();
-    };
-    let key = AccessKey { id, secret: Secret::new(secret) };
-    let token = said("AWS_SESSION_TOKEN");
-    let region =
-        said("AWS_REGION").or_else(|| said("AWS_DEFAULT_REGION")).unwrap_or_else(|| Arn::REGION.to_owned());
-    let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let http = HttpRequest { method, path, query, headers: &headers, body };
-    larder_auth::sign(&http, &key, token.as_deref(), &region, Clock::system().now())
+/// Whom the SDK would sign as.
+struct Identity {
+    key: AccessKey,
+    token: Option<String>,
+    region: String,
+}
+
+impl Identity {
+    /// Nobody, if the environment names nobody.
+    fn known(endpoint: &str) -> Result<Option<Self>, String> {
+        if !connection::has_credentials() {
+            return Ok(None);
+        }
+        // Whoever asks may be on a thread of a runtime, and waits for the answer anyway.
+        let asked = thread::scope(|scope| scope.spawn(|| Self::of_sdk(endpoint)).join());
+        asked.expect("it does not panic").map(Some)
+    }
+
+    fn of_sdk(endpoint: &str) -> Result<Self, String> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot start its threads: {error}"))?;
+        runtime.block_on(async {
+            let config = connection::sdk_config(Some(endpoint)).await?;
+            let region = config.region().map_or(Arn::REGION, |region| region.as_ref()).to_owned();
+            let provider = config.credentials_provider().ok_or("there is nothing to sign with")?;
+            let credentials = provider.provide_credentials().await.map_err(|error| {
+                let cause =
+                    std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+                format!("there is nothing to sign with: {error}{cause}")
+            })?;
+            let key = AccessKey {
+                id: credentials.access_key_id().to_owned(),
+                secret: Secret::new(credentials.secret_access_key().to_owned()),
+            };
+            Ok(Self { key, token: credentials.session_token().map(str::to_owned), region })
+        })
+    }
+
+    fn signature(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, String)],
+        body: &[u8],
+    ) -> Vec<(&'static str, String)> {
+        let headers: Vec<(&str, &[u8])> =
+            headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let http = HttpRequest { method, path, query, headers: &headers, body };
+        larder_auth::sign(&http, &self.key, self.token.as_deref(), &self.region, Clock::system().now())
+    }
 }

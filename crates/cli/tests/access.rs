@@ -1,5 +1,7 @@
 //! Who may come in, and what they may do: `larder access`, and a server that asks for signatures, over TLS, through the Rust SDK.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
+
 mod process;
 
 use std::fs;
@@ -49,6 +51,9 @@ impl Place {
         for name in
             ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "LARDER_STORE"]
         {
+            command.env_remove(name);
+        }
+        for name in ["LARDER_CLIENT_CERT", "LARDER_CLIENT_KEY", "AWS_DEFAULT_REGION"] {
             command.env_remove(name);
         }
         if let Some(key) = key {
@@ -408,4 +413,206 @@ fn a_session_is_good_for_its_time_and_as_long_as_its_key() {
     place.ok(None, &["access", "rotate", "admin"]);
     place.ok(None, &["access", "remove", &key.id]);
     until(|| ask(&long).1.contains("security token included in the request is invalid"));
+}
+
+#[test]
+fn commands_sign_as_the_profile_says() {
+    let place = Place::new();
+    let key = place.key(&["access", "add", "admin", "--policy", "all"]);
+    let session: Value =
+        serde_json::from_str(&place.ok(None, &["access", "session", "admin", "--json"])).unwrap();
+    let part = |name: &str| session[name].as_str().unwrap().to_owned();
+    let Key { id, secret } = &key;
+    let (sid, ssecret, token) = (part("AccessKeyId"), part("SecretAccessKey"), part("SessionToken"));
+    let credentials = format!(
+        "[own]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n\n[while]\naws_access_key_id = {sid}\n\
+         aws_secret_access_key = {ssecret}\naws_session_token = {token}\n\n[wrong]\naws_access_key_id = {id}\n\
+         aws_secret_access_key = wrong\n"
+    );
+    fs::write(place.path("credentials"), credentials).unwrap();
+    let process = format!(
+        "[profile process]\nregion = eu-west-1\ncredential_process = {} access session admin --json\n",
+        env!("CARGO_BIN_EXE_larder")
+    );
+    fs::write(place.path("config"), process).unwrap();
+    let server = place.serve(&["--shared"]);
+    let store = format!("dynamodb:{}", server.url);
+    let backup = |profile: &str| {
+        let mut command = place.command(None, &["backup", "--to", profile, "--store", &store]);
+        command.env("AWS_PROFILE", profile).env_remove("AWS_REGION");
+        command.env("AWS_SHARED_CREDENTIALS_FILE", place.path("credentials"));
+        let output = command.env("AWS_CONFIG_FILE", place.path("config")).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for profile in ["own", "while", "process"] {
+        let (done, told) = backup(profile);
+        assert!(done, "{profile}: {told}");
+    }
+    let (done, told) = backup("wrong");
+    assert!(!done && told.contains("InvalidSignatureException"), "{told}");
+    let (done, told) = backup("nobody");
+    assert!(!done && told.contains("there is nothing to sign with"), "{told}");
+}
+
+#[test]
+fn a_profile_names_the_server_as_it_is_told() {
+    let place = Place::new();
+    let usual = place.ok(None, &["access", "add", "one"]);
+    assert!(
+        usual.contains("\nendpoint_url = http://127.0.0.1:8000\n") && usual.contains("https if"),
+        "{usual}"
+    );
+    let at = ["--endpoint", "https://db.example.com:8000"];
+    for arguments in [["access", "add", "two"], ["access", "rotate", "one"]] {
+        let told = place.ok(None, &[&arguments[..], &at].concat());
+        assert!(told.contains("\nendpoint_url = https://db.example.com:8000\n"), "{told}");
+    }
+    for wrong in ["db.example.com:8000", "https://", "http://a\nb"] {
+        let told = place.refused(None, &["access", "add", "three", "--endpoint", wrong]);
+        assert!(told.contains("https://HOST:PORT"), "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_serves_only_clients_with_a_certificate_is_reached_with_one() {
+    let place = Place::new();
+    let issuer = |name: &str| {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        (rcgen::Issuer::new(params, key), pem)
+    };
+    let ((ours, authority), (theirs, _)) = (issuer("ours"), issuer("theirs"));
+    fs::write(place.path("authority.pem"), authority).unwrap();
+    for (name, by) in [("client", &ours), ("stranger", &theirs)] {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec![format!("{name}.example")]).unwrap();
+        fs::write(place.path(&format!("{name}.pem")), params.signed_by(&key, by).unwrap().pem()).unwrap();
+        fs::write(place.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+    let key = place.key(&["access", "add", "admin", "--policy", "all"]);
+    let authority = place.path("authority.pem");
+    let server = place.serve(&["--shared", "--tls-client-ca", text(&authority)]);
+    let store = format!("dynamodb:{}", server.url);
+    let at = ["--store", store.as_str()];
+    // By the SDK, and by the way that is none.
+    let commands: [&[&str]; 2] =
+        [&["plan", "schemas/keiba.larder", at[0], at[1]], &["backup", "--to", "copies", at[0], at[1]]];
+    let ask = |arguments: &[&str], certificate: &str, of: &str| {
+        let mut command = place.command(Some(&key), arguments);
+        for (name, file) in [("LARDER_CLIENT_CERT", certificate), ("LARDER_CLIENT_KEY", of)] {
+            if !file.is_empty() {
+                command.env(name, place.path(file));
+            }
+        }
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for command in commands {
+        let (done, told) = ask(command, "client.pem", "client.key");
+        assert!(done, "{command:?}: {told}");
+        for (certificate, of, part) in [
+            // What the server says of it may be lost, for it closes at once.
+            ("", "", "larder: "),
+            ("stranger.pem", "stranger.key", "larder: "),
+            ("client.pem", "", "LARDER_CLIENT_CERT is set and LARDER_CLIENT_KEY is not"),
+            ("", "client.key", "LARDER_CLIENT_KEY is set and LARDER_CLIENT_CERT is not"),
+            ("client.pem", "stranger.key", "is not the key of"),
+            ("client.key", "client.key", "there is no certificate in it"),
+            ("none.pem", "client.key", "LARDER_CLIENT_CERT: "),
+        ] {
+            let (done, told) = ask(command, certificate, of);
+            assert!(!done && told.contains(part), "{command:?} with {certificate} and {of}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_decision_is_explained_with_the_policy_of_the_resource() {
+    let place = Place::new();
+    let admin = place.key(&["access", "add", "admin", "--policy", "all"]);
+    place.key(&["access", "add", "root", "--policy", "all"]);
+    place.key(&["access", "add", "guest"]);
+    let server = place.serve(&[]);
+    let store = format!("dynamodb:{}", server.url);
+    place.ok(Some(&admin), &["apply", "--yes", "schemas/lunch.larder", "--store", &store]);
+    let table = "arn:aws:dynamodb:eu-west-1:000000000000:table/lunch-cache-dev";
+    let policy = r#"{"Version": "2012-10-17", "Statement": [
+        {"Sid": "Guests", "Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::000000000000:user/guest"},
+         "Action": "dynamodb:GetItem", "Resource": "*"},
+        {"Sid": "Kept", "Effect": "Deny", "Principal": "*",
+         "Action": ["dynamodb:DeleteTable", "dynamodb:DeleteResourcePolicy"], "Resource": "*"}
+    ]}"#;
+    fs::write(place.path("table.json"), policy).unwrap();
+    let explain = |told: &[&str], who: &str, action: &str, on: &str| {
+        let all = [&["access", "explain", who, action, on], told].concat();
+        let output = place.larder(Some(&admin), &all);
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (code, said) = explain(&["--store", &store], "guest", "GetItem", table);
+    assert!(code == Some(1) && said.contains("no statement allows it"), "{said}");
+    put_policy(&place, &server, &admin, table, policy);
+    let (file, by_store) = (["--resource-policy", "table.json"], ["--store", &store]);
+    for told in [&file[..], &by_store] {
+        let (code, said) = explain(told, "guest", "GetItem", table);
+        assert!(
+            code == Some(0) && said.contains("allowed by statement 1 (Guests) of the resource's policy"),
+            "{said}"
+        );
+        let (code, said) = explain(told, "admin", "DeleteTable", table);
+        assert!(
+            code == Some(1) && said.contains("denied by statement 2 (Kept) of the resource's policy"),
+            "{said}"
+        );
+        let (code, said) = explain(told, "guest", "GetItem", &format!("{table}/index/by_day"));
+        assert!(code == Some(0) && said.contains("(Guests)"), "{said}");
+        let (code, said) = explain(told, "admin", "DeleteResourcePolicy", table);
+        assert!(code == Some(1) && said.contains("(Kept)"), "{said}");
+        // As the server has it: the root of the account can always.
+        let (code, said) = explain(told, "root", "DeleteResourcePolicy", table);
+        assert!(code == Some(0), "{said}");
+    }
+    let (code, said) = explain(&[], "admin", "DeleteTable", table);
+    assert!(code == Some(0), "{said}");
+    let (code, said) = explain(&by_store, "admin", "GetItem", &table.replace("lunch", "none"));
+    assert!(code == Some(1) && said.contains("ResourceNotFoundException"), "{said}");
+    let (code, said) = explain(&["--resource-policy", "access.json"], "admin", "GetItem", table);
+    assert!(code == Some(1) && said.contains("access.json: the policy: "), "{said}");
+}
+
+/// As `aws dynamodb put-resource-policy` does.
+fn put_policy(place: &Place, server: &Larder, key: &Key, resource: &str, policy: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(aws_smithy_http_client::tls::Provider::Rustls(
+            aws_smithy_http_client::tls::rustls_provider::CryptoMode::Ring,
+        ))
+        .tls_context(
+            aws_smithy_http_client::tls::TlsContext::builder()
+                .with_trust_store(
+                    aws_smithy_http_client::tls::TrustStore::empty()
+                        .with_pem_certificate(fs::read(place.certificate()).unwrap()),
+                )
+                .build()
+                .unwrap(),
+        )
+        .build_https();
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
+        .region(aws_sdk_dynamodb::config::Region::from_static("eu-west-1"))
+        .endpoint_url(&server.url)
+        .credentials_provider(aws_credential_types::Credentials::new(
+            &key.id,
+            &key.secret,
+            None,
+            None,
+            "test",
+        ))
+        .http_client(http);
+    let client = aws_sdk_dynamodb::Client::from_conf(config.build());
+    let put = client.put_resource_policy().resource_arn(resource).policy(policy).send();
+    runtime.block_on(put).unwrap();
 }

@@ -123,6 +123,10 @@ fn changes_of_a_store_from_outside_are_seen_as_they_come_by_the_stream() {
     let touching = page(&address, "/changes/carts?event=changed&attribute=price");
     assert!(touching.contains("<b>1 change</b>"), "{touching}");
     assert!(page(&address, "/changes/silent").contains("There is no stream to look at"));
+    let past = page(&address, "/item/carts/history?pk=before");
+    assert!(past.contains("Read the stream?") && past.contains("href=\"/changes/carts\""), "{past}");
+    let past = page(&address, "/item/carts/history?pk=before&scan=1");
+    assert!(past.contains("all that the stream has") && past.contains("made</span>"), "{past}");
     child.kill().unwrap();
     child.wait().unwrap();
 }

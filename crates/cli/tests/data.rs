@@ -363,11 +363,11 @@ fn a_mistake_is_told_with_what_is_wanted() {
         (&["get", "Race", "race_id=1"], "`Race` names no entity of a system; did you mean keiba.Race?"),
         (
             &["get", "keiba.RaceDay", "date=today"],
-            "`date` is `today`, and a date such as 2026-01-15 is wanted",
+            "`date` is `today`, but a date such as 2026-01-15 is expected",
         ),
         (&["get", "keiba.Race", "--key", "HORSE#1"], "`PK` is not a key of Race"),
         (&["get", "shops.Page", "--key", "SHOP#a.de"], "the key has a second part, `sk`: add --sort"),
-        (&["get", "lunch.Menu", "year=2026"], "the key of Menu cannot be made: `restaurant` is missing"),
+        (&["get", "lunch.Menu", "year=2026"], "the key of Menu cannot be built: `restaurant` is missing"),
         (
             &["put", "keiba.Race", "race_id=1", "data=["],
             "Race is not valid:\n  Race.data: must be of type RaceCard, and it is \"[\"",

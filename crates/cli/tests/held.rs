@@ -163,6 +163,6 @@ fn a_moment_out_of_reach_is_told_the_range() {
     let place = place();
     let arguments = ["restore", "code_repos", "--to", "code_again", "--at", "2001-01-01T00:00:00Z"];
     let refusal = refused(&run(place.path(), &arguments));
-    assert!(refusal.contains("; it can be gone back to any moment from 20"), "{refusal}");
+    assert!(refusal.contains("; it can be restored to any moment from 20"), "{refusal}");
     assert!(refusal.contains("give one with --at"), "{refusal}");
 }

@@ -191,7 +191,7 @@ fn diagnostics_follow_the_text() {
 
     let found = editor.change(uri, &SCHEMA.replace("restaurant: string", "restaurant: strng"));
     assert!(found.iter().all(|one| one["source"] == "larder"), "{found:?}");
-    let unknown = found.iter().find(|one| one["code"] == "L0201").expect("`strng` is no type");
+    let unknown = found.iter().find(|one| one["code"] == "L0201").expect("`strng` is not a type");
     assert_eq!(unknown["severity"], 1);
     assert!(unknown["message"].as_str().is_some_and(|text| text.contains("did you mean `string`?")));
     assert_eq!(unknown["range"]["start"], json!({"line": 8, "character": 16}));
@@ -213,7 +213,7 @@ fn columns_after_an_astral_character_count_it_twice() {
     let text =
         "system a\ntable t {\n  name  \"😀{nobody}\"\n  key id\n entity E { id: string nonempty }\n}\n";
     let found = editor.change(uri, text);
-    let unknown = found.iter().find(|one| one["code"] == "L0201").expect("`nobody` is no param");
+    let unknown = found.iter().find(|one| one["code"] == "L0201").expect("`nobody` is not a param");
     assert_eq!(unknown["range"]["start"]["line"], 2);
     assert_eq!(unknown["range"]["start"]["character"], 12, "{unknown}");
     assert_eq!(editor.end(), Some(0));

@@ -280,7 +280,10 @@ fn a_line_of_a_dump_is_held_to_its_schema() {
     let place = Place::new();
     for (line, told) in [
         (r#"{"entity":"lunch.Menu","item":{"pk":{"S":"nobody"}}}"#, "nobody is no key of Menu"),
-        (r#"{"entity":"lunch.Menu","item":{"id":{"S":"1"}}}"#, "the key `pk` is missing, or no S"),
+        (
+            r#"{"entity":"lunch.Menu","item":{"id":{"S":"1"}}}"#,
+            "the key `pk` is missing, or is not of type S",
+        ),
         (r#"{"entity":"lunch.Dish","item":{}}"#, "lunch has no entity `Dish`"),
         (r#"{"table":"lunch.dishes","item":{}}"#, "lunch has no table `dishes`"),
         (r#"{"entity":"sushi.Menu","item":{}}"#, "there is no system or file called `sushi`"),

@@ -154,6 +154,7 @@ fn doctor_fails_where_programs_would() {
     assert_eq!(seen(&checks, "server"), "ready");
 
     let client = Client::new(&server.url);
+    client.pass_an_hour();
     let ttl = json!({"AttributeName": "ttl", "Enabled": false});
     client.ok("UpdateTimeToLive", json!({"TableName": "lunch-cache-dev", "TimeToLiveSpecification": ttl}));
     let checks = place.doctor_of("lunch", 1);

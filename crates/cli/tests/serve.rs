@@ -49,6 +49,48 @@ fn check_refusal(output: &Output, parts: &[&str]) {
 }
 
 #[test]
+fn a_hangup_never_ends_it() {
+    let place = process::place_with_schemas();
+    let schemas = place.path().join("schemas");
+    for arguments in [&[][..], &["--schema", schemas.to_str().unwrap()]] {
+        let all = [&["--memory", "--dynamodb", "127.0.0.1:0"], arguments].concat();
+        let server = Larder::serve(&all);
+        let client = Client::new(&server.url);
+        let pid = i32::try_from(server.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        for _ in 0..3 {
+            kill_process(pid, Signal::HUP).unwrap();
+            client.ok("ListTables", json!({}));
+        }
+        assert_eq!(code_after(Signal::TERM, server), Some(0), "{arguments:?}");
+    }
+}
+
+/// As under `nohup`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_that_is_ignored_at_the_start_stays_so() {
+    let binary = env!("CARGO_BIN_EXE_larder");
+    let mut nohup = std::process::Command::new("sh");
+    nohup.args([
+        "-c",
+        "trap '' HUP; exec \"$@\"",
+        "sh",
+        binary,
+        "serve",
+        "--memory",
+        "--dynamodb",
+        "127.0.0.1:0",
+    ]);
+    let server = Larder::start(nohup);
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap() & 1
+    };
+    assert_eq!((of("SigIgn:"), of("SigCgt:")), (1, 0), "{status}");
+}
+
+#[test]
 fn a_store_has_one_owner() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();

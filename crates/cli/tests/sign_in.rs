@@ -56,7 +56,7 @@ struct Asking {
     console: String,
     admin: Key,
     reader: Key,
-    _server: Larder,
+    server: Larder,
 }
 
 impl Asking {
@@ -67,7 +67,7 @@ impl Asking {
         let console = free_address();
         let mut command = command(&["--memory", "--dynamodb", "127.0.0.1:0", "--console", &console]);
         command.args(["--access", "access.json", "--audit", "audit.jsonl"]).current_dir(place.path());
-        let asking = Self { admin, reader, _server: Larder::start(command), console, place };
+        let asking = Self { admin, reader, server: Larder::start(command), console, place };
         let (mut browser, token) = asking.browser(&asking.admin);
         let form = "name=carts&partition=id&partition-type=S&billing=on-demand&view=NEW_IMAGE";
         let made = browser.post("/create", &token, form);
@@ -84,6 +84,22 @@ impl Asking {
         assert_eq!((inside.status, inside.header("location")), (303, Some("/")), "{}", inside.body);
         let token = browser.get("/find").token().to_owned();
         (browser, token)
+    }
+
+    /// Reads a cart as a program does, in a region.
+    fn get(&self, region: &str, id: &str) {
+        let store = format!("dynamodb:{}", self.server.url);
+        let statement = format!("SELECT * FROM carts WHERE id = '{id}'");
+        let output = Command::new(env!("CARGO_BIN_EXE_larder"))
+            .args(["sql", "--store", &store, &statement])
+            .current_dir(self.place.path())
+            .env("AWS_ACCESS_KEY_ID", &self.admin.id)
+            .env("AWS_SECRET_ACCESS_KEY", &self.admin.secret)
+            .env("AWS_REGION", region)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(id), "{text}{}", String::from_utf8_lossy(&output.stderr));
     }
 
     fn audit(&self) -> Vec<serde_json::Value> {
@@ -154,6 +170,22 @@ fn who_is_signed_in_does_what_their_policy_allows_and_nothing_else() {
         assert!(all.contains(word), "the administrator is offered {word}");
     }
 
+    // A form is shown to who may send it, also by its address.
+    for path in [
+        "/items/carts/new",
+        "/item/carts/edit?pk=seven",
+        "/item/carts/delete?pk=seven",
+        "/tables/carts/delete",
+        "/create",
+        "/statement?statement=DELETE+FROM+carts+WHERE+id+%3D+%27seven%27",
+    ] {
+        let forms = |page: &Answer| page.body.matches("method=\"post\"").count();
+        let (page, theirs) = (reader.get(path), admin.get(path));
+        assert_eq!(forms(&page), 1, "{path}: signing out alone: {}", page.body);
+        assert!(page.body.contains("Your key may not do this"), "{path}: {}", page.body);
+        assert_eq!((theirs.status, forms(&theirs)), (200, 2), "{path}: {}", theirs.body);
+    }
+
     // What is not offered is refused all the same, by the endpoint's own decision and in its words.
     for (path, form, action) in [
         ("/items/carts/new", "item={\"id\":{\"S\":\"forged-item\"}}", "dynamodb:PutItem"),
@@ -162,6 +194,7 @@ fn who_is_signed_in_does_what_their_policy_allows_and_nothing_else() {
         ("/tables/carts/change", "what=tag&key=a&value=b", "dynamodb:TagResource"),
         ("/tables/carts/delete", "name=carts", "dynamodb:DeleteTable"),
         ("/backups", "do=make&table=carts&name=kept", "dynamodb:CreateBackup"),
+        ("/statement", "statement=INSERT INTO carts VALUE {'id': 'forged-item'}", "dynamodb:PartiQLInsert"),
         (
             "/create",
             "name=forged-table&partition=id&partition-type=S&billing=on-demand",
@@ -237,6 +270,18 @@ fn another_region_has_tables_of_its_own_in_the_console_too() {
     let (mut here, _) = asking.browser(&asking.admin);
     let shown = here.get("/items/carts?by=all").body;
     assert!(shown.contains("seven") && !shown.contains("octopus"), "{shown}");
+
+    // The figures are those of the tables here: one abroad of the same name has none.
+    until(|| here.get("/tables/carts").body.contains("Size of the table"));
+    assert!(!abroad.get("/tables/carts").body.contains("Size of the table"));
+
+    // Of what programs asked, everybody's own tables have their names, and others where they are.
+    asking.get("us-east-1", "seven");
+    asking.get("eu-west-1", "octopus");
+    let (shown, theirs) = (here.get("/requests").body, abroad.get("/requests").body);
+    assert!(shown.contains("<td class=\"mono\">carts</td>"), "{shown}");
+    assert!(shown.contains("<td class=\"mono\">eu-west-1/000000000000/carts</td>"), "{shown}");
+    assert!(theirs.contains("<td class=\"mono\">us-east-1/000000000000/carts</td>"), "{theirs}");
 
     for region in ["no%20region", "EU-WEST-1", "us-east-1%3A000000000000%3Atable%2Fpublic"] {
         let wrong = sign_in_at(&mut Browser::new(&asking.console, None), region, id, secret, "/");

@@ -93,7 +93,7 @@ fn a_refusal_names_its_cause() {
         ("SELECT * FROM none", "there is no table none in"),
         (
             "UPDATE visits SET hits = 1 WHERE page = 'none' AND day = 1",
-            "ConditionalCheckFailedException: The conditional request failed",
+            "The conditional request failed (ConditionalCheckFailedException)",
         ),
     ] {
         let (code, out, error) = run(store, &[statement]);

@@ -107,7 +107,7 @@ fn exported_tables_load_back_the_same_in_a_directory_and_behind_an_endpoint() {
     let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0"]);
     let store = format!("dynamodb:{}", server.url);
     let error = place.fails(&["load", "exports", "--store", &store]);
-    assert!(error.contains("make it with `larder apply`"), "{error}");
+    assert!(error.contains("create it with `larder apply`"), "{error}");
     place.ok(&["apply", "--yes", "--store", &store]);
     assert_eq!(place.ok(&["load", "exports", "--store", &store]), told);
     assert!(place.dumped(&store) == before, "a server in memory holds the same");
@@ -138,7 +138,7 @@ fn only_the_owner_can_read_an_export_and_nothing_else_is_left_beside_it() {
         fs::read_dir(export.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(beside, [export]);
     let error = place.fails(&["dump", "--table", "none", "--format", "dynamodb", "--out", "failed"]);
-    assert_eq!(error, "larder: there is no table none: make it with `larder apply`\n");
+    assert_eq!(error, "larder: there is no table none: create it with `larder apply`\n");
     assert!(!place.path("failed").exists());
 }
 
@@ -241,7 +241,10 @@ fn files_alone_are_loaded_into_a_table_that_is_named() {
 
     fs::write(place.path("files/c.json"), "{\"Item\":{\"id\":{\"S\":\"4\"}}}\nno\n").unwrap();
     let error = place.fails(&load);
-    assert!(error.contains("files/c.json:1: the key `id` of things is missing, or no N\n"), "{error}");
+    assert!(
+        error.contains("files/c.json:1: the key `id` of things is missing, or is not of type N\n"),
+        "{error}"
+    );
     assert!(error.contains("files/c.json:2: this is not JSON\n"), "{error}");
     assert!(error.ends_with("larder: 2 of 5 records are wrong: nothing was written\n"), "{error}");
 }

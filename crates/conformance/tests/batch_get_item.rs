@@ -196,3 +196,34 @@ fn equal_numbers_are_one_key() {
         );
     });
 }
+
+#[test]
+fn names_to_get_are_not_none() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let wanted = json!({"Keys": [{"pk": {"S": "a"}}], "AttributesToGet": []});
+        db.invalid(
+            "BatchGetItem",
+            json!({"RequestItems": {table.name(): wanted}}),
+            &format!(
+                "1 validation error detected: Value '[]' at 'requestItems.{}.member.attributesToGet' failed to satisfy constraint: Member must have length greater than or equal to 1",
+                table.name()
+            ),
+        );
+    });
+}
+
+#[test]
+fn a_table_is_answered_under_the_arn_by_which_it_was_asked_for() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        table.put(json!({"pk": {"S": "a"}}));
+        let arn = table.arn();
+        let answer = db.ok(
+            "BatchGetItem",
+            json!({"RequestItems": {&arn: {"Keys": [{"pk": {"S": "a"}}]}}, "ReturnConsumedCapacity": "TOTAL"}),
+        );
+        assert_eq!(answer["Responses"], json!({&arn: [{"pk": {"S": "a"}}]}));
+        assert_eq!(answer["ConsumedCapacity"][0]["TableName"], json!(arn));
+    });
+}

@@ -783,3 +783,27 @@ fn a_refused_request_creates_nothing() {
         db.call("DescribeTable", json!({"TableName": name})).error("ResourceNotFoundException", "…");
     });
 }
+
+#[test]
+fn names_of_keys_and_of_what_an_index_holds_have_a_longest_length() {
+    conform(|db| {
+        let name = db.unused_name();
+        let request = |key: usize, held: usize| {
+            let (key, held) = ("k".repeat(key), "h".repeat(held));
+            keys(&format!("{key}:S")).global("by_g", "g:S", &held).request(&name)
+        };
+        let told = |member: &str| {
+            format!(
+                "…Value '…' at '{member}' failed to satisfy constraint: Member must have length less than or equal to 255…"
+            )
+        };
+        db.invalid("CreateTable", request(256, 1), &told("keySchema.1.member.attributeName"));
+        db.invalid("CreateTable", request(256, 1), &told("attributeDefinitions.1.member.attributeName"));
+        db.invalid(
+            "CreateTable",
+            request(255, 256),
+            "1 validation error detected: Value '[…]' at 'globalSecondaryIndexes.1.member.projection.nonKeyAttributes' failed to satisfy constraint: Member must satisfy constraint: [Member must have length less than or equal to 255, Member must have length greater than or equal to 1]",
+        );
+        db.table_from(request(255, 255));
+    });
+}

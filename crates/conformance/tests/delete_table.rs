@@ -87,3 +87,15 @@ fn a_name_is_required() {
         );
     });
 }
+
+#[test]
+fn neither_keys_nor_dates_are_told_of_a_table_that_goes() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:N").global("by_g", "g:S", "ALL"));
+        let description = table.ok("DeleteTable", json!({}))["TableDescription"].clone();
+        for member in ["AttributeDefinitions", "KeySchema", "CreationDateTime", "GlobalSecondaryIndexes"] {
+            assert!(description[member].is_null(), "{member}");
+        }
+        assert_eq!(description["TableName"], json!(table.name()));
+    });
+}

@@ -406,3 +406,58 @@ fn a_conditional_operator_needs_conditions() {
         );
     });
 }
+
+/// For half a year there were expressions for all but the key of a query.
+#[test]
+fn key_conditions_stand_beside_expressions_for_all_else() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:N"));
+        for n in 0..4 {
+            table.put(json!({"pk": {"S": "p"}, "sk": {"N": n.to_string()}, "v": {"N": (n % 2).to_string()}}));
+        }
+        let keys = json!({"pk": {"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "p"}]}});
+        let answer = table.ok(
+            "Query",
+            json!({"KeyConditions": keys, "FilterExpression": "v = :v", "ProjectionExpression": "sk",
+                   "ExpressionAttributeValues": {":v": {"N": "1"}}}),
+        );
+        assert_eq!(answer["Items"], json!([{"sk": {"N": "1"}}, {"sk": {"N": "3"}}]));
+        let counted = table.ok("Query", json!({"KeyConditions": keys, "Select": "COUNT"}));
+        assert_eq!(counted["Count"], json!(4));
+        let chosen =
+            json!({"KeyConditions": keys, "Select": "SPECIFIC_ATTRIBUTES", "ProjectionExpression": "v"});
+        assert_eq!(table.ok("Query", chosen)["Items"][0], json!({"v": {"N": "0"}}));
+        table.invalid(
+            "Query",
+            json!({"KeyConditions": keys, "KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "p"}}}),
+            "Can not use both expression and non-expression parameters in the same request: Non-expression parameters: {KeyConditions} Expression parameters: {KeyConditionExpression}",
+        );
+        table.invalid(
+            "Query",
+            json!({"KeyConditions": keys, "AttributesToGet": ["v"], "FilterExpression": "attribute_exists(v)"}),
+            "Can not use both expression and non-expression parameters in the same request: Non-expression parameters: {AttributesToGet} Expression parameters: {FilterExpression}",
+        );
+    });
+}
+
+#[test]
+fn key_conditions_are_on_every_attribute_of_an_index() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:S").global_many("by_xy", "x:S y:S", "pk:S sk:S", "ALL"));
+        for n in 0..4 {
+            table.put(json!({"pk": {"S": format!("p{}", n % 2)}, "sk": {"S": format!("s{n}")}, "x": {"S": "x"}, "y": {"S": "y"}}));
+        }
+        let equals = |value: &str| json!({"ComparisonOperator": "EQ", "AttributeValueList": [{"S": value}]});
+        let found = |conditions: Value| {
+            let answer = table.ok("Query", json!({"IndexName": "by_xy", "KeyConditions": conditions}));
+            answer["Count"].as_u64().expect("a count")
+        };
+        assert_eq!(found(json!({"x": equals("x"), "y": equals("y")})), 4);
+        assert_eq!(found(json!({"x": equals("x"), "y": equals("y"), "pk": equals("p1")})), 2);
+        let later = json!({"ComparisonOperator": "GE", "AttributeValueList": [{"S": "s2"}]});
+        assert_eq!(found(json!({"x": equals("x"), "y": equals("y"), "pk": equals("p1"), "sk": later})), 1);
+        table
+            .call("Query", json!({"IndexName": "by_xy", "KeyConditions": {"x": equals("x")}}))
+            .error("ValidationException", "…");
+    });
+}

@@ -633,3 +633,20 @@ fn a_lease_is_taken_when_it_has_run_out() {
         table.ok("PutItem", take("201", "300"));
     });
 }
+
+#[test]
+fn an_attribute_name_has_a_longest_length_wherever_it_stands() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let told = "1 validation error detected: Attribute name is too large, must be less than 65536 bytes";
+        let at = |bytes: usize| "a".repeat(bytes);
+        table.put(json!({"pk": {"S": "a"}, at(65_535): {"S": "v"}}));
+        table.put(json!({"pk": {"S": "a"}, "m": {"M": {at(65_535): {"S": "v"}}}}));
+        table.invalid("PutItem", json!({"Item": {"pk": {"S": "a"}, at(65_536): {"S": "v"}}}), told);
+        table.invalid(
+            "PutItem",
+            json!({"Item": {"pk": {"S": "a"}, "m": {"M": {at(65_536): {"S": "v"}}}}}),
+            told,
+        );
+    });
+}

@@ -1022,3 +1022,16 @@ fn a_range_is_paged_backwards() {
         assert!(second["LastEvaluatedKey"].is_null());
     });
 }
+
+#[test]
+fn names_to_get_are_not_none() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let equals = json!({"ComparisonOperator": "EQ", "AttributeValueList": [{"S": "p"}]});
+        table.invalid(
+            "Query",
+            json!({"KeyConditions": {"pk": equals}, "AttributesToGet": []}),
+            "1 validation error detected: Value '[]' at 'attributesToGet' failed to satisfy constraint: Member must have length greater than or equal to 1",
+        );
+    });
+}

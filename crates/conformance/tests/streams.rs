@@ -417,3 +417,34 @@ fn what_is_missing_or_too_short_is_named() {
         );
     });
 }
+
+#[test]
+fn a_filter_of_shards_has_a_type_and_a_shard() {
+    conform(|db| {
+        let table = db.table(
+            keys("pk:S")
+                .with("StreamSpecification", json!({"StreamEnabled": true, "StreamViewType": "KEYS_ONLY"})),
+        );
+        let arn = table.describe()["LatestStreamArn"].clone();
+        let shard =
+            db.ok("DescribeStream", json!({"StreamArn": arn}))["StreamDescription"]["Shards"][0]["ShardId"]
+                .clone();
+        let null = |member: &str| {
+            format!(
+                "1 validation error detected: Value null at 'shardFilter.{member}' failed to satisfy constraint: Member must not be null"
+            )
+        };
+        db.invalid(
+            "DescribeStream",
+            json!({"StreamArn": arn, "ShardFilter": {"ShardId": shard}}),
+            &null("type"),
+        );
+        db.invalid(
+            "DescribeStream",
+            json!({"StreamArn": arn, "ShardFilter": {"Type": "CHILD_SHARDS"}}),
+            &null("shardId"),
+        );
+        let filter = json!({"Type": "CHILD_SHARDS", "ShardId": shard});
+        db.ok("DescribeStream", json!({"StreamArn": arn, "ShardFilter": filter}));
+    });
+}

@@ -489,3 +489,41 @@ fn the_tables_items_may_be_of_many_tables() {
         assert!(one.get(key("a")).is_null());
     });
 }
+
+#[test]
+fn every_write_has_its_reason_beside_one_that_is_invalid() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        table.put(json!({"pk": {"S": "there"}}));
+        let put = |item: Value, condition: &str| json!({"Put": {"TableName": table.name(), "Item": item, "ConditionExpression": condition}});
+        let answer = db.call(
+            "TransactWriteItems",
+            json!({"TransactItems": [
+                put(json!({"pk": {"S": "new"}}), "attribute_not_exists(pk)"),
+                put(json!({"pk": {"N": "1"}}), "attribute_not_exists(pk)"),
+                put(json!({"pk": {"S": "there"}}), "attribute_not_exists(pk)"),
+            ]}),
+        );
+        let body = answer.error(
+            "TransactionCanceledException",
+            "Transaction cancelled, please refer cancellation reasons for specific reasons [None, ValidationError, ConditionalCheckFailed]",
+        );
+        assert_eq!(body["CancellationReasons"][0], json!({"Code": "None"}));
+        assert!(table.get(json!({"pk": {"S": "new"}})).is_null());
+    });
+}
+
+#[test]
+fn the_size_of_a_condition_that_is_too_long_is_told() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let condition = format!("attribute_not_exists({})", "a".repeat(4097 - 22));
+        let put =
+            json!({"TableName": table.name(), "Item": {"pk": {"S": "a"}}, "ConditionExpression": condition});
+        db.invalid(
+            "TransactWriteItems",
+            json!({"TransactItems": [{"Put": put}]}),
+            "Invalid ConditionExpression: Expression size has exceeded the maximum allowed size; expression size: 4097",
+        );
+    });
+}

@@ -954,3 +954,80 @@ fn a_path_is_not_too_deep() {
         );
     });
 }
+
+#[test]
+fn an_attribute_name_has_a_longest_length_wherever_it_stands() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let told = "1 validation error detected: Attribute name is too large, must be less than 65536 bytes";
+        let long = "a".repeat(65_536);
+        let key = json!({"pk": {"S": "a"}});
+        table.invalid(
+            "UpdateItem",
+            json!({"Key": key, "UpdateExpression": "SET doc = :v", "ExpressionAttributeValues": {":v": {"M": {&long: {"S": "v"}}}}}),
+            told,
+        );
+        let put = json!({"Action": "PUT", "Value": {"S": "v"}});
+        table.invalid("UpdateItem", json!({"Key": key, "AttributeUpdates": {&long: put}}), told);
+        let named = json!({"Key": key, "UpdateExpression": "SET #n = :v", "ExpressionAttributeNames": {"#n": long},
+                           "ExpressionAttributeValues": {":v": {"S": "v"}}});
+        table
+            .call("UpdateItem", named)
+            .error("ValidationException", "…Attribute name is too large, must be less than 65536 bytes…");
+    });
+}
+
+#[test]
+fn a_nested_path_of_an_item_that_is_absent_cannot_be_removed() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        for path in ["a.b", "a[0]"] {
+            table.invalid(
+                "UpdateItem",
+                json!({"Key": {"pk": {"S": "absent"}}, "UpdateExpression": format!("REMOVE {path}")}),
+                "The document path provided in the update expression is invalid for update",
+            );
+        }
+        table.ok("UpdateItem", json!({"Key": {"pk": {"S": "absent"}}, "UpdateExpression": "REMOVE a"}));
+        assert!(table.get(json!({"pk": {"S": "absent"}})).is_null());
+    });
+}
+
+#[test]
+fn sums_that_would_lose_digits_are_refused() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        table.put(json!({"pk": {"S": "a"}, "n": {"N": "1e38"}}));
+        let key = json!({"pk": {"S": "a"}});
+        let told = "Attempting to store more than 38 significant digits in a Number";
+        for update in ["SET n = n + :v", "SET n = n - :v", "ADD n :v"] {
+            table.invalid(
+                "UpdateItem",
+                json!({"Key": key, "UpdateExpression": update, "ExpressionAttributeValues": {":v": {"N": "0.1"}}}),
+                told,
+            );
+        }
+        table.invalid(
+            "UpdateItem",
+            json!({"Key": key, "AttributeUpdates": {"n": {"Action": "ADD", "Value": {"N": "0.1"}}}}),
+            told,
+        );
+        assert_eq!(table.get(key)["n"], json!({"N": format!("1{}", "0".repeat(38))}));
+    });
+}
+
+#[test]
+fn functions_and_names_that_are_none_are_shown() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let update = |text: &str| json!({"Key": {"pk": {"S": "a"}}, "UpdateExpression": text});
+        table.all_invalid(
+            "UpdateItem",
+            [
+                (update("SET a = foo(b)"), "1 validation error detected: Invalid UpdateExpression: Invalid function name; function: foo"),
+                (update("SET a = #"), "1 validation error detected: Invalid UpdateExpression: Syntax error; token: \"#\", near: \"= #\""),
+                (update("hello"), "1 validation error detected: Invalid UpdateExpression: Syntax error; token: \"hello\", near: \"hello\""),
+            ],
+        );
+    });
+}

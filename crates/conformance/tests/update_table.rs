@@ -340,3 +340,25 @@ fn a_new_index_may_have_many_key_attributes() {
         assert_eq!(indexed(&table, "many"), ["a"]);
     });
 }
+
+#[test]
+fn an_attribute_of_a_key_is_not_redefined() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:N"));
+        let create = |definitions: Value, key: &str| {
+            let index = json!({
+                "IndexName": "by_key",
+                "KeySchema": [{"AttributeName": key, "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "ALL"},
+                "ProvisionedThroughput": {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1},
+            });
+            json!({"AttributeDefinitions": definitions, "GlobalSecondaryIndexUpdates": [{"Create": index}]})
+        };
+        table.invalid(
+            "UpdateTable",
+            create(json!([{"AttributeName": "sk", "AttributeType": "S"}]), "sk"),
+            "One or more parameter values were invalid: Attributes cannot be redefined. Please check that your attribute has the same type as previously defined. Existing schema: Schema:[SchemaElement: key{pk:S:HASH}, SchemaElement: key{sk:N:RANGE}] New schema: Schema:[SchemaElement: key{sk:S:HASH}]",
+        );
+        table.ok("UpdateTable", create(json!([{"AttributeName": "sk", "AttributeType": "N"}]), "sk"));
+    });
+}

@@ -77,3 +77,36 @@ fn items_that_expire_far_ahead_stay() {
         assert_eq!(table.ok("Scan", json!({}))["Count"], json!(3));
     });
 }
+
+#[test]
+fn the_name_of_the_attribute_has_a_longest_length() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let request = |bytes: usize| json!({"TimeToLiveSpecification": {"Enabled": true, "AttributeName": "a".repeat(bytes)}});
+        table.invalid(
+            "UpdateTimeToLive",
+            request(256),
+            "1 validation error detected: Value '…' at 'timeToLiveSpecification.attributeName' failed to satisfy constraint: Member must have length less than or equal to 255",
+        );
+        table.ok("UpdateTimeToLive", request(255));
+    });
+}
+
+#[test]
+fn a_change_keeps_out_others_for_an_hour() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let request = |enabled: bool, name: &str| json!({"TimeToLiveSpecification": {"Enabled": enabled, "AttributeName": name}});
+        table.ok("UpdateTimeToLive", request(true, "expires"));
+        table.invalid(
+            "UpdateTimeToLive",
+            request(false, "expires"),
+            "Time to live has been modified multiple times within a fixed interval",
+        );
+        table.invalid(
+            "UpdateTimeToLive",
+            request(true, "other"),
+            "TimeToLive is active on a different AttributeName: current AttributeName is expires",
+        );
+    });
+}

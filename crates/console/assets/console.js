@@ -125,7 +125,9 @@ for (const form of document.querySelectorAll("form[data-check]")) {
     if (!told && text) {
       told = Object.assign(document.createElement("p"), { id, className: "wrong" });
       told.setAttribute("role", "alert");
-      input.closest(".field").append(told);
+      const field = input.closest(".field");
+      if (field) field.append(told);
+      else input.after(told);
     }
     if (told) told.textContent = text;
     if (text) {
@@ -144,10 +146,10 @@ for (const form of document.querySelectorAll("form[data-check]")) {
     const answer = await fetch(form.dataset.check, { method: "POST", body, signal: asked.signal });
     if (!answer.ok) return;
     const { wrong } = await answer.json();
-    for (const input of touched) tell(input, wrong[input.name.slice("field.".length)] ?? "");
+    for (const input of touched) tell(input, wrong[input.name.replace(/^field\./, "")] ?? "");
   };
   form.addEventListener("input", (event) => {
-    if (!event.target.name?.startsWith("field.")) return;
+    if (!/^field\.|^item$/.test(event.target.name ?? "")) return;
     touched.add(event.target);
     clearTimeout(timer);
     timer = setTimeout(() => check().catch(() => {}), 200);
@@ -186,6 +188,14 @@ function goTo(step) {
   rows[row].scrollIntoView({ block: "nearest" });
 }
 
+for (const area of document.querySelectorAll("textarea[data-run]")) {
+  area.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    area.form.requestSubmit(document.getElementById("run"));
+  });
+}
+
 document.addEventListener("keydown", (event) => {
   const writing = event.target.closest("input:not([type=checkbox]), textarea, select");
   if (writing || event.ctrlKey || event.metaKey || event.altKey || keys?.open) return;
@@ -197,6 +207,11 @@ document.addEventListener("keydown", (event) => {
     x: () => document.querySelectorAll("table.rows tbody tr")[row]?.querySelector("input[type=checkbox]")?.click(),
     e: () => document.getElementById("edit")?.click(),
     n: () => document.getElementById("new")?.click(),
+    s: () => {
+      const box = document.getElementById("statement");
+      if (box) box.focus();
+      else location.assign("/statement");
+    },
   }[event.key];
   if (!press) return;
   event.preventDefault();

@@ -2,9 +2,10 @@
 //! made again when it is done.
 
 use larder::store::ops::{
-    CreateBackup, CreateTable, DeleteBackup, DeleteItem, DeleteTable, PutItem, Request, RestoreOverrides,
-    RestoreTableFromBackup, RestoreTableToPointInTime, TagResource, UntagResource, UpdateContinuousBackups,
-    UpdateItem, UpdateTable, UpdateTimeToLive, WriteOptions,
+    CreateBackup, CreateTable, DeleteBackup, DeleteItem, DeleteTable, ExecuteStatement, PutItem, Request,
+    RestoreOverrides, RestoreTableFromBackup, RestoreTableToPointInTime, ReturnCapacity, Statement,
+    TagResource, UntagResource, UpdateContinuousBackups, UpdateItem, UpdateTable, UpdateTimeToLive,
+    WriteOptions,
 };
 use larder_model::{Item, TableName};
 
@@ -14,6 +15,8 @@ pub(crate) enum Deed<'a> {
     Put(&'a TableName),
     Update(&'a TableName, &'a Item),
     Delete(&'a TableName, Option<&'a Item>),
+    /// A statement, which may also read.
+    Execute(&'a Statement),
     CreateTable(&'a TableName),
     UpdateTable(&'a TableName),
     DeleteTable(&'a TableName),
@@ -43,6 +46,15 @@ impl Deed<'_> {
                 let (table, key) = (table.clone(), key.cloned().unwrap_or_default());
                 Request::DeleteItem(DeleteItem { table, key, options })
             }
+            Self::Execute(statement) => Request::ExecuteStatement(Box::new(ExecuteStatement {
+                statement: statement.clone(),
+                consistent: false,
+                limit: None,
+                start: None,
+                fingerprint: [0; 16],
+                return_old_on_failure: false,
+                capacity: ReturnCapacity::Total,
+            })),
             Self::CreateTable(table) => Request::CreateTable(Box::new(CreateTable {
                 table: table.clone(),
                 attributes: Vec::new(),

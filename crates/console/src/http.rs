@@ -17,6 +17,7 @@ use hyper::header::{HeaderValue, SET_COOKIE, USER_AGENT};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use larder::{Environment, Store, UnixTime};
+use larder_model::TableName;
 use larder_server::{Answering, Door, Guest, Guests, Life, Peer, Tls, serve_connections};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -121,8 +122,8 @@ pub struct ServedRequest {
     pub at: UnixTime,
     /// DynamoDB's name of what it asked for.
     pub operation: &'static str,
-    /// The table whose items it was about; of several, the first.
-    pub table: Option<String>,
+    /// The table whose items it was about, with its space; of several, the first.
+    pub table: Option<TableName>,
     /// How many times it names a table.
     pub tables: usize,
     /// The units it took.
@@ -270,7 +271,7 @@ impl Answering for Front {
 async fn respond(desk: &Arc<Desk>, request: Request<Incoming>, peer: Peer, life: &Life) -> Answer {
     let (head, body) = request.into_parts();
     let given = Given::read(head.uri.query().unwrap_or_default());
-    let long = ["format", "count", "scan"].iter().any(|name| given.said(name).is_some());
+    let long = ["format", "count", "scan", "plan"].iter().any(|name| given.said(name).is_some());
     let may_ask = desk.safety.may_ask(&head);
     if let Err(refusal) =
         may_ask.and_then(|()| if long { Safety::may_take_long(&head.headers) } else { Ok(()) })

@@ -6,7 +6,7 @@
 //! /find?q=                           entities, tables and fields by name
 //! /browse/SYSTEM/ENTITY              records, by an index or all
 //! /new/SYSTEM/ENTITY                 a record that is not there yet
-//! /check/SYSTEM/ENTITY               what is wrong with a draft of a record
+//! /check/SYSTEM/ENTITY, /check/TABLE  what is wrong with a draft of a record, or of an item
 //! /invalidate/SYSTEM/ENTITY          all records with something in common, the price first
 //! /seed/SYSTEM/ENTITY                sample records
 //! /progress/ID                       how far something is that takes a while
@@ -18,6 +18,7 @@
 //! /items/TABLE                       items as they are stored
 //! /item/TABLE?pk=&sk=                one item; also /edit, /delete, /reveal, /move, /history
 //! /changes/TABLE                     what became of its items, as it comes
+//! /statement?statement=              a PartiQL statement: what it costs, and what it finds or does
 //! /requests                          what the server was asked
 //! /sign-in, /sign-out                where keys are asked for; `http.rs` answers these
 //! ```
@@ -29,6 +30,7 @@ mod cost;
 mod drawing;
 mod edit;
 mod history;
+mod import;
 mod invalidate;
 mod item;
 mod layout;
@@ -37,6 +39,7 @@ mod requests;
 mod schema;
 mod seed;
 pub(crate) mod sign_in;
+mod statement;
 mod tables;
 mod traffic;
 mod work;
@@ -187,9 +190,22 @@ impl Room<'_> {
         !self.desk.read_only && self.guest.is_none_or(|guest| guest.might(&deed.request()))
     }
 
+    /// Whether the form for something is shown, be it by its address. What is sent is decided by the endpoint.
+    fn offered(&self, deed: Deed<'_>) -> Result<(), Fault> {
+        if self.form.is_some() || self.may(deed) {
+            Ok(())
+        } else {
+            Err(Fault::Denied(self.why_not().to_owned()))
+        }
+    }
+
     /// What is said where something is not offered.
     fn why_not(&self) -> &'static str {
-        if self.desk.read_only { "This console is read-only." } else { "Your key may not do this." }
+        if self.desk.read_only {
+            "This console is read-only."
+        } else {
+            "Your key may not do this: a policy in the access file of the server would have to allow it."
+        }
     }
 
     /// Whether the way to the past of an item, or of a table, is offered.
@@ -226,6 +242,7 @@ impl Room<'_> {
             (["new", system, entity], form) => {
                 edit::new(self, &self.kind(system, entity)?, form.as_ref()).await
             }
+            (["check", table], Some(form)) => check::item(self, &name(table)?, form),
             (["check", system, entity], Some(form)) => check::draft(&self.kind(system, entity)?, form),
             (["invalidate", system, entity], form) => {
                 invalidate::show(self, &self.kind(system, entity)?, form.as_ref()).await
@@ -247,12 +264,14 @@ impl Room<'_> {
             (["items", table], None) => browse::items(self, &name(table)?).await,
             (["items", table, "delete"], Some(form)) => browse::delete(self, &name(table)?, form).await,
             (["items", table, "new"], form) => edit::new_item(self, &name(table)?, form.as_ref()).await,
+            (["items", table, "import"], form) => import::show(self, &name(table)?, form.as_ref()).await,
             (["item", table], None) => item::show(self, &name(table)?, false).await,
             (["item", table, "reveal"], Some(_)) => item::show(self, &name(table)?, true).await,
             (["item", table, "edit"], form) => edit::edit(self, &name(table)?, form.as_ref()).await,
             (["item", table, "delete"], form) => edit::delete(self, &name(table)?, form.as_ref()).await,
             (["item", table, "history"], None) => history::item(self, &name(table)?).await,
             (["changes", table], None) => history::table(self, &name(table)?).await,
+            (["statement"], form) => statement::show(self, form.as_ref()).await,
             (["requests"], None) => {
                 self.may_see(Shown::Requests)?;
                 requests::show(self)

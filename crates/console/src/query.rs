@@ -5,17 +5,21 @@
 //! f=domain  o=begins  v=www         a filter; there may be several
 //! ```
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use larder::price::{Units, read_units};
 use larder::store::ops::{Query, ReturnCapacity, Scan};
 use larder::store::{Comparator, Condition, Deployed, Operand};
 use larder::text::{End, Reader, of_day};
 use larder::{Entry, Fields, Store, Unread};
 use larder_expr::{KeyCondition, KeyTest, SortTest};
+use larder_model::limits::{ITEM_BYTES_MAX, PAGE_BYTES_MAX};
 use larder_model::{
     AttributeType, AttributeValue, Item, KeyAttribute, KeySchema, Path, Projection, TableName,
 };
-use larder_schema::schema::Index;
+use larder_schema::schema::{Consistency, Index};
 use larder_schema::{Access, Type};
 use serde_json::Value as Json;
 
@@ -194,7 +198,7 @@ pub(crate) async fn records(
     };
     let sort = access.sort.as_ref().map_or(Type::String, |sort| sort.kind.clone());
     let bound = |name: &str, end: End| {
-        let text = given.said(name).map(|text| of_day(&sort, text, end).unwrap_or_else(|| text.to_owned()));
+        let text = given.said(name).map(|text| moment(&sort, text, end));
         text.map(|text| Reader::open(kind.schema()).text(&sort, name, &text)).transpose()
     };
     if let Some(value) = bound("at", End::First)? {
@@ -514,8 +518,18 @@ fn read_cursor(text: &str) -> Result<Item, String> {
     item.ok_or_else(|| "this is no place to go on from: begin at the first page".to_owned())
 }
 
-/// The view of an entity as a `larder` command.
-pub(crate) fn command(kind: &Kind<'_>, by: &str, given: &Given, store: &str) -> String {
+/// The view of an entity as a `larder` command. With filters it is a statement, which has them.
+pub(crate) fn command(
+    kind: &Kind<'_>,
+    by: &str,
+    given: &Given,
+    request: &Json,
+    store: &str,
+) -> Option<String> {
+    if !filters(given).is_empty() {
+        let sort = access(kind, by).and_then(|(_, access)| Some(access.sort?.attribute));
+        return sql(given, request, sort.as_deref(), store);
+    }
     let mut words = vec!["larder".to_owned()];
     if by == BY_ALL {
         words.extend(["scan".to_owned(), kind.full_name()]);
@@ -543,9 +557,131 @@ pub(crate) fn command(kind: &Kind<'_>, by: &str, given: &Given, store: &str) -> 
         words.push("--even-expired".to_owned());
     }
     words.extend(["--limit".to_owned(), limit(given).to_string(), "--store".to_owned(), store.to_owned()]);
-    let words: Vec<String> = words.iter().map(|word| code::shell(word)).collect();
-    let unsaid = if filters(given).is_empty() { "" } else { "  # without the filters: a command has none" };
-    format!("{}{unsaid}", words.join(" "))
+    Some(line(&words))
+}
+
+/// A request as a `larder` command: the statement that asks the same.
+pub(crate) fn sql(given: &Given, request: &Json, sort: Option<&str>, store: &str) -> Option<String> {
+    let statement = code::statement(request, sort)?;
+    let limit = limit(given).to_string();
+    Some(line(&["larder", "sql", &statement, "--limit", &limit, "--store", store].map(str::to_owned)))
+}
+
+/// The sort key of a table or of one of its indexes.
+pub(crate) fn sort_key<'a>(deployed: &'a Deployed, by: &str) -> Option<&'a str> {
+    keys(deployed, by)?.sort.first().map(|key| key.name.as_str())
+}
+
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| code::shell(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The view of an entity as Rust that a program with its schema would have. With filters, and where a value is of a type that is not
+/// written in a line, the request says it instead.
+pub(crate) fn rust(kind: &Kind<'_>, by: &str, given: &Given, schema: &str, store: &str) -> Option<String> {
+    if !filters(given).is_empty() {
+        return None;
+    }
+    let system = &kind.schema().system;
+    let module = system.replace('-', "_");
+    let mut out = format!(
+        "use larder::{{Store, Value}};\n\nlarder::schema!({schema:?});\n\nlet store = Store::open(&{store:?}.parse()?).await?;\n\
+         let {module} = {module}::{}::open(store).await?;\nlet page = {module}\n    .entries({:?})\n    .expect(\"the schema has it\")\n",
+        pascal(system),
+        kind.entity.name
+    );
+    let mut call = |text: String| {
+        let _ = writeln!(out, "    .{text}");
+    };
+    if by == BY_ALL {
+        call("scan()".to_owned());
+        call("at_any_price()".to_owned());
+    } else {
+        let (index, access) = access(kind, by)?;
+        let values = access
+            .arguments
+            .iter()
+            .map(|argument| rust_value(&argument.kind, given.said(&format!("a.{}", argument.name))?));
+        let values = values.collect::<Option<Vec<_>>>()?.join(", ");
+        call(match index {
+            Some(index) => format!("index({index:?}, [{values}])"),
+            None => format!("within([{values}])"),
+        });
+        let sort = access.sort.as_ref().map_or(Type::String, |sort| sort.kind.clone());
+        for (name, end) in [("at", End::First), ("from", End::First), ("until", End::Last)] {
+            if let Some(text) = given.said(name) {
+                call(format!("{name}({})", rust_value(&sort, &moment(&sort, text, end))?));
+            }
+        }
+        if let Some(text) = given.said("begins") {
+            call(format!("begins_with({text:?})"));
+        }
+        if given.said("newest").is_some() {
+            call("newest_first()".to_owned());
+        }
+    }
+    if given.said("expired").is_some() {
+        call("even_expired()".to_owned());
+    }
+    call(format!("limit({})", limit(given)));
+    out.push_str("    .page()\n    .await?;");
+    Some(out)
+}
+
+/// A value as Rust has it; `None` where that takes more than a line.
+fn rust_value(kind: &Type, text: &str) -> Option<String> {
+    Some(match kind {
+        Type::String | Type::Url | Type::Uuid { .. } | Type::Choice(_) => format!("Value::from({text:?})"),
+        Type::Int | Type::Sequence => format!("Value::from({})", text.parse::<i64>().ok()?),
+        Type::Bool => format!("Value::Bool({})", text.parse::<bool>().ok()?),
+        Type::Instant(_) | Type::Epoch => format!("Value::Instant({text:?}.parse()?)"),
+        Type::Date => format!("Value::Date({text:?}.parse()?)"),
+        Type::Datetime => format!("Value::Datetime({text:?}.parse()?)"),
+        Type::Decimal => format!("Value::Number({text:?}.parse()?)"),
+        _ => return None,
+    })
+}
+
+/// `my-shops` is `MyShops`.
+fn pascal(text: &str) -> String {
+    let words = text.split(|letter: char| !letter.is_alphanumeric());
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect::<String>()
+    };
+    words.map(word).collect()
+}
+
+/// A moment as it is meant: a day is its first or last one, and what a browser's field gives without a zone is UTC.
+fn moment(kind: &Type, text: &str, end: End) -> String {
+    if let Some(moment) = of_day(kind, text, end) {
+        return moment;
+    }
+    let bare = text.len() >= "2026-01-15T10:00".len()
+        && text.is_char_boundary(11)
+        && text.as_bytes()[10] == b'T'
+        && text[11..].bytes().all(|byte| byte.is_ascii_digit() || b":.".contains(&byte));
+    let seconds = if text.len() == "2026-01-15T10:00".len() { ":00" } else { "" };
+    match kind {
+        Type::Instant(_) | Type::Epoch if bare => format!("{text}{seconds}Z"),
+        Type::Datetime if bare => format!("{text}{seconds}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// What a page of a view takes, before it is asked for: about so much where the workload of the schema tells how large a record is, or
+/// at most what a page may read.
+pub(crate) fn price_before(kind: Option<&Kind<'_>>, by: &str, given: &Given) -> (&'static str, Units) {
+    let limit = limit(given) as u64;
+    let told = kind.and_then(|kind| kind.schema().workload.as_ref()?.item_bytes).filter(|_| by != BY_ALL);
+    let each = told.unwrap_or(ITEM_BYTES_MAX as u64);
+    let strong = kind.is_some_and(|kind| kind.entity.policy.reads == Consistency::Strong);
+    let consistent = strong && (by == BY_KEY || by == BY_ALL);
+    let bytes = each.saturating_mul(limit).min(PAGE_BYTES_MAX as u64);
+    (
+        if told.is_some() { "about" } else { "at most" },
+        Units { read: read_units(bytes, consistent), write: 0.0 },
+    )
 }
 
 #[cfg(test)]
@@ -563,6 +699,21 @@ mod tests {
             ("a b", AttributeValue::from("a b")),
         ] {
             assert_eq!(guessed(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_of_a_browser_is_utc_and_a_day_is_its_first_or_last() {
+        for (kind, text, end, meant) in [
+            (Type::Epoch, "2026-01-15", End::Last, "2026-01-15T23:59:59Z"),
+            (Type::Epoch, "2026-01-15T10:00", End::First, "2026-01-15T10:00:00Z"),
+            (Type::Epoch, "2026-01-15T10:00:01.5", End::First, "2026-01-15T10:00:01.5Z"),
+            (Type::Epoch, "2026-01-15T10:00:00Z", End::First, "2026-01-15T10:00:00Z"),
+            (Type::Datetime, "2026-01-15T10:00", End::First, "2026-01-15T10:00:00"),
+            (Type::String, "2026-01-15T10:00", End::First, "2026-01-15T10:00"),
+            (Type::Epoch, "äääääääääää", End::First, "äääääääääää"),
+        ] {
+            assert_eq!(moment(&kind, text, end), meant);
         }
     }
 

@@ -16,10 +16,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
+#[path = "pages/as_rust.rs"]
+mod as_rust;
+#[path = "pages/outside.rs"]
+mod outside;
+#[path = "pages/record.rs"]
+mod record;
 #[path = "pages/schema.rs"]
 mod schema;
 #[path = "pages/slow.rs"]
 mod slow;
+#[path = "pages/statement.rs"]
+mod statement;
 #[path = "pages/tables.rs"]
 mod tables;
 #[path = "pages/work.rs"]
@@ -120,10 +128,12 @@ async fn get(running: &Running, path: &str) -> Answer {
 async fn post(running: &Running, path: &str, form: &str) -> Answer {
     let first = get(running, "/find").await;
     let cookie = first.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
-    // Any page with a form has the token.
-    let mut page = get(running, "/new/lunch/Menu").await.body;
-    if !page.contains("name=\"token\"") {
-        page = get(running, "/new/kept/Note").await.body;
+    // Any page with a form has the token; where nothing can be changed, that is a list.
+    let mut page = String::new();
+    for form in ["/new/lunch/Menu", "/new/kept/Note", "/items/aura-historia-data?by=all"] {
+        if !page.contains("name=\"token\"") {
+            page = get(running, form).await.body;
+        }
     }
     let token = page.split("name=\"token\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     let (host, body) = (running.address, format!("token={token}&{form}"));
@@ -157,6 +167,8 @@ async fn all_pages(running: &Running) -> Vec<String> {
         "/create".to_owned(),
         "/backups".to_owned(),
         "/find?q=shop".to_owned(),
+        "/statement".to_owned(),
+        "/statement?statement=SELECT+*+FROM+%22aura-historia-data%22&run=1&scan=1".to_owned(),
     ];
     for file in schema_files() {
         let schema = file.loaded.unwrap().schema.unwrap();
@@ -280,6 +292,7 @@ async fn a_read_only_console_refuses_every_change() {
         item("move"),
         "/new/lunch/Menu".to_owned(),
         "/items/aura-historia-data/new".to_owned(),
+        "/items/aura-historia-data/import".to_owned(),
         "/items/aura-historia-data/delete".to_owned(),
         "/browse/shops/Shop/delete".to_owned(),
         "/invalidate/weather/Forecast".to_owned(),
@@ -288,6 +301,19 @@ async fn a_read_only_console_refuses_every_change() {
         let answer = post(&shown, &path, "confirm=1&plan=1").await;
         assert_eq!(answer.status, 403, "{path}");
         assert!(answer.body.contains("read-only"), "{path}");
+    }
+    // A form that cannot be sent is not shown, be it by its address.
+    for path in [
+        item("edit"),
+        item("delete"),
+        "/new/lunch/Menu".to_owned(),
+        "/items/aura-historia-data/new".to_owned(),
+        "/items/aura-historia-data/import".to_owned(),
+    ] {
+        assert_eq!(get(&store, &path).await.status, 200, "{path}");
+        let answer = get(&shown, &path).await;
+        assert!(answer.status == 403 && answer.body.contains("read-only"), "{path}: {}", answer.body);
+        assert!(!answer.body.contains("method=\"post\""), "{path}");
     }
     assert_eq!(get(&shown, &row).await.body, page, "it is as it was");
 }
@@ -402,6 +428,9 @@ async fn a_secret_is_on_no_page_before_it_is_asked_for() {
         "/items/tdnet_export_status_dev?by=all&limit=500".to_owned(),
         "/items/tdnet_export_status_dev?by=all&format=csv".to_owned(),
         "/board/tdnet/Export/status".to_owned(),
+        "/statement?statement=SELECT+*+FROM+tdnet_export_status_dev&run=1&scan=1".to_owned(),
+        "/statement?statement=SELECT+*+FROM+tdnet_export_status_dev&run=1&scan=1&as=json".to_owned(),
+        "/statement?statement=SELECT+*+FROM+tdnet_export_status_dev&run=1&scan=1&format=csv".to_owned(),
     ] {
         let answer = get(&running, &path).await;
         assert!(answer.status == 200 && !answer.body.contains("hush"), "{path}: {}", answer.status);
@@ -1006,6 +1035,8 @@ async fn a_link_of_another_site_begins_nothing_that_costs() {
         ("/items/kept_notes?by=all&format=csv", 403),
         ("/browse/kept/Note?by=all&scan=1&format=json", 403),
         ("/?count=kept_notes", 403),
+        ("/invalidate/kept/Note", 200),
+        ("/invalidate/kept/Note?plan=1", 403),
     ] {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{foreign}\r\nConnection: close\r\n\r\n");

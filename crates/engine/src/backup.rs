@@ -1,4 +1,4 @@
-//! Backups: tables as they were when somebody asked, and deleted tables that can be had back.
+//! Backups: tables as they were when somebody asked, and deleted tables that can be restored.
 //!
 //! A backup's items are kept like a table's, under a number of their own, and without indexes. `copy.rs` makes
 //! them while writers of the table go on. A table that is deleted while point-in-time recovery is on leaves a
@@ -27,7 +27,7 @@ use crate::{Engine, Error, item_bytes, record, restore, twice};
 
 /// Backups in one answer of ListBackups.
 const LIST_BACKUPS_MAX: usize = 100;
-/// How long a deleted table can be had back.
+/// How long a deleted table can be restored.
 const DELETED_TABLE_MILLIS: i64 = 35 * 24 * 60 * 60 * 1000;
 
 impl Backup {

@@ -31,12 +31,13 @@ pub(crate) fn count_read(
     wanted: ReturnCapacity,
 ) -> Option<Consumed> {
     table.metrics.of(operation).consume(UnitKind::Read, units);
-    if wanted == ReturnCapacity::None {
-        return None;
-    }
-    let mut meter = Meter::new(operation, wanted, None);
-    meter.table(table, units);
-    meter.answer().into_iter().next()
+    (wanted != ReturnCapacity::None).then(|| Consumed {
+        table: table.name().clone(),
+        table_units: units,
+        indexes: Vec::new(),
+        kind: None,
+        parts: wanted == ReturnCapacity::Indexes,
+    })
 }
 
 /// What a request has consumed so far, by table. It is counted once, when the request is decided.

@@ -40,7 +40,7 @@ pub(crate) struct Table {
     /// Tree numbers from here on have not been used by this table.
     pub next_tree: u16,
     pub expiry: Option<Expiry>,
-    /// Set while it can be had as it was at any moment.
+    /// Set while it can be restored to any moment.
     pub recovery: Option<Recovery>,
     /// What is being copied from it. Until that is done its log is kept, and it stays.
     pub copies: Vec<TableId>,

@@ -24,6 +24,7 @@ use larder_storage::{Batch, Snapshot, Value};
 
 use crate::catalog::{Catalog, Table};
 use crate::layout::{self, TableId};
+use crate::ops::Event;
 use crate::timeline::{self, Floor, Timeline};
 use crate::write::Change;
 use crate::{Engine, Error, damage, item_bytes};
@@ -58,14 +59,6 @@ pub(crate) struct Stamp {
     pub time: UnixTime,
     /// The item's time had come; nobody asked.
     pub expired: bool,
-}
-
-/// What became of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    Insert,
-    Modify,
-    Remove,
 }
 
 /// One entry of the log.

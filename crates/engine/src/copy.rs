@@ -124,7 +124,7 @@ impl Engine {
                     return Ok(true);
                 }
                 Err(error) => {
-                    if error.is_of_one_value() {
+                    if error.concerns_one_value() {
                         self.stuck_copies.lock().insert(target.id);
                     }
                     failed = Err(error);
@@ -185,7 +185,7 @@ impl Engine {
             let mut key = layout::tree(target.id, TreeId::ITEMS);
             key.extend_from_slice(&tail);
             let old = self.store.latest(&key)?.map(Old::read).transpose()?;
-            let new = item.map(|item| New { size: item.size(), item });
+            let new = item.map(New::from);
             if old.is_none() && new.is_none() {
                 continue;
             }
@@ -248,7 +248,7 @@ impl Engine {
                 continue;
             }
             let entry = found.entry()?;
-            if entry.old.is_none() && entry.event != changes::Event::Insert {
+            if entry.old.is_none() && entry.event != crate::ops::Event::Insert {
                 return Err(Error::Damaged("the log does not say what an item was before a change"));
             }
             bytes += entry.old.as_ref().map_or(0, Item::size);

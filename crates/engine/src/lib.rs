@@ -34,11 +34,11 @@ mod record;
 mod records;
 mod restore;
 mod salvage;
-mod spaces;
 mod statement;
 mod streams;
 mod table_rules;
 mod tables;
+mod throttle;
 mod timeline;
 mod transact;
 mod ttl;
@@ -47,23 +47,23 @@ mod verify;
 mod work;
 mod write;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
-use larder_model::{ApiError, Space, TableName, UnixTime};
+use larder_model::{ApiError, Clock, Space, TableName, UnixTime};
 use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use changes::Entry as PastChange;
 pub use guard::{Guard, Proposal, WriteKind};
+pub use larder_ops::{Naming, Said};
 pub use lookback::Lookback;
 pub use salvage::{Salvaged, SalvagedTable, Watcher, salvage};
-pub use spaces::Naming;
 pub use statement::fingerprint;
 pub use tables::KEYLESS;
 pub use ttl::Reaped;
@@ -102,6 +102,8 @@ pub struct Inner {
     /// The time of the newest change.
     last_change_millis: AtomicI64,
     copying: Mutex<Copying>,
+    /// When clients last switched expiry, by table, in seconds; for as long as that keeps others out.
+    expiry_switched: Mutex<HashMap<TableId, i64>>,
     time: Timekeeper,
     history: History,
     /// Before this time nothing of the log is due to be trimmed.
@@ -113,6 +115,8 @@ pub struct Inner {
     garbage: Mutex<VecDeque<Sweep>>,
     wake: Notify,
     metrics: Metrics,
+    /// By whose time throughput is enforced, if it is.
+    throttle: OnceLock<Clock>,
     guard: ArcSwapOption<Arc<dyn Guard>>,
 }
 
@@ -160,11 +164,11 @@ impl Error {
 
     /// For what can do without the value that cannot be read.
     fn unless_of_one_value<T: Default>(self) -> Result<T, Self> {
-        if self.is_of_one_value() { Ok(T::default()) } else { Err(self) }
+        if self.concerns_one_value() { Ok(T::default()) } else { Err(self) }
     }
 
     /// Something that is stored cannot be read; all else can.
-    pub fn is_of_one_value(&self) -> bool {
+    pub fn concerns_one_value(&self) -> bool {
         self.is_damage()
     }
 }
@@ -220,7 +224,7 @@ impl Engine {
         let last_table = match twice::get(&snapshot, layout::LAST_TABLE) {
             Ok(None) => 0,
             Ok(Some(bytes)) => bytes.as_ref().try_into().map_or(LAST_TABLE_UNKNOWN, u32::from_be_bytes),
-            Err(error) if error.is_of_one_value() => LAST_TABLE_UNKNOWN,
+            Err(error) if error.concerns_one_value() => LAST_TABLE_UNKNOWN,
             Err(error) => return Err(error),
         };
         let catalog = Catalog::load(&store)?;
@@ -237,11 +241,13 @@ impl Engine {
             locks: ItemLocks::default(),
             last_table: AtomicU32::new(last_table),
             copying: Mutex::new(copying),
+            expiry_switched: Mutex::default(),
             progress: Mutex::default(),
             stuck_copies: Mutex::default(),
             garbage: Mutex::new(VecDeque::from([Sweep::everything()])),
             wake: Notify::new(),
             metrics: Metrics::default(),
+            throttle: OnceLock::new(),
             guard: ArcSwapOption::empty(),
         })))
     }
@@ -268,81 +274,96 @@ impl Engine {
         answer
     }
 
+    // What waits is boxed: a future is moved whole, from hand to hand, and a read would carry the room for the largest write along.
     async fn perform(&self, space: &Space, request: Request, now: UnixTime) -> Result<Response, ApiError> {
         Ok(match request {
-            Request::CreateTable(request) => Response::CreateTable(self.create_table(*request, now).await?),
+            Request::CreateTable(request) => {
+                Response::CreateTable(Box::pin(self.create_table(*request, now)).await?)
+            }
             Request::DescribeTable(request) => Response::DescribeTable(self.describe_table(&request)?),
             Request::ListTables(request) => Response::ListTables(self.list_tables_in(space, &request)?),
-            Request::UpdateTable(request) => Response::UpdateTable(self.update_table(*request, now).await?),
-            Request::DeleteTable(request) => Response::DeleteTable(self.delete_table(request, now).await?),
+            Request::UpdateTable(request) => {
+                Response::UpdateTable(Box::pin(self.update_table(*request, now)).await?)
+            }
+            Request::DeleteTable(request) => {
+                Response::DeleteTable(Box::pin(self.delete_table(request, now)).await?)
+            }
             Request::UpdateTimeToLive(request) => {
-                Response::UpdateTimeToLive(self.update_time_to_live(request).await?)
+                Response::UpdateTimeToLive(Box::pin(self.update_time_to_live_at(request, now)).await?)
             }
             Request::DescribeTimeToLive(request) => {
                 Response::DescribeTimeToLive(self.describe_time_to_live(&request)?)
             }
             Request::TagResource(request) => {
-                self.tag_resource(request).await?;
+                Box::pin(self.tag_resource(request)).await?;
                 Response::TagResource
             }
             Request::UntagResource(request) => {
-                self.untag_resource(request).await?;
+                Box::pin(self.untag_resource(request)).await?;
                 Response::UntagResource
             }
             Request::ListTagsOfResource(request) => {
                 Response::ListTagsOfResource(self.list_tags_of_resource(&request)?)
             }
             Request::PutResourcePolicy(request) => {
-                Response::PutResourcePolicy(self.put_resource_policy(request, now).await?)
+                Response::PutResourcePolicy(Box::pin(self.put_resource_policy(request, now)).await?)
             }
             Request::GetResourcePolicy(request) => {
                 Response::GetResourcePolicy(self.get_resource_policy(&request, now)?)
             }
             Request::DeleteResourcePolicy(request) => {
-                Response::DeleteResourcePolicy(self.delete_resource_policy(request, now).await?)
+                Response::DeleteResourcePolicy(Box::pin(self.delete_resource_policy(request, now)).await?)
             }
-            Request::UpdateContinuousBackups(request) => {
-                Response::UpdateContinuousBackups(self.update_continuous_backups(request, now).await?)
-            }
+            Request::UpdateContinuousBackups(request) => Response::UpdateContinuousBackups(
+                Box::pin(self.update_continuous_backups(request, now)).await?,
+            ),
             Request::DescribeContinuousBackups(request) => {
                 Response::DescribeContinuousBackups(self.describe_continuous_backups(&request, now)?)
             }
-            Request::RestoreTableToPointInTime(request) => {
-                Response::RestoreTableToPointInTime(self.restore_table_to_point_in_time(*request, now).await?)
+            Request::RestoreTableToPointInTime(request) => Response::RestoreTableToPointInTime(
+                Box::pin(self.restore_table_to_point_in_time(*request, now)).await?,
+            ),
+            Request::CreateBackup(request) => {
+                Response::CreateBackup(Box::pin(self.create_backup(request, now)).await?)
             }
-            Request::CreateBackup(request) => Response::CreateBackup(self.create_backup(request, now).await?),
             Request::DescribeBackup(request) => Response::DescribeBackup(self.describe_backup(&request)?),
             Request::ListBackups(request) => Response::ListBackups(self.list_backups_in(space, &request)?),
-            Request::DeleteBackup(request) => Response::DeleteBackup(self.delete_backup(request).await?),
-            Request::RestoreTableFromBackup(request) => {
-                Response::RestoreTableFromBackup(self.restore_table_from_backup(*request, now).await?)
+            Request::DeleteBackup(request) => {
+                Response::DeleteBackup(Box::pin(self.delete_backup(request)).await?)
             }
+            Request::RestoreTableFromBackup(request) => Response::RestoreTableFromBackup(
+                Box::pin(self.restore_table_from_backup(*request, now)).await?,
+            ),
             Request::DescribeLimits => Response::DescribeLimits,
             Request::DescribeEndpoints => Response::DescribeEndpoints,
             Request::GetItem(request) => Response::GetItem(self.get_item(&request)?),
-            Request::PutItem(request) => Response::PutItem(self.put_item(request, now).await?),
-            Request::UpdateItem(request) => Response::UpdateItem(self.update_item(request, now).await?),
-            Request::DeleteItem(request) => Response::DeleteItem(self.delete_item(request, now).await?),
+            Request::PutItem(request) => Response::PutItem(Box::pin(self.put_item(request, now)).await?),
+            Request::UpdateItem(request) => {
+                Response::UpdateItem(Box::pin(self.update_item(request, now)).await?)
+            }
+            Request::DeleteItem(request) => {
+                Response::DeleteItem(Box::pin(self.delete_item(request, now)).await?)
+            }
             Request::Query(request) => Response::Query(self.query(&request)?),
             Request::Scan(request) => Response::Scan(self.scan(&request)?),
             Request::BatchGetItem(request) => Response::BatchGetItem(self.batch_get_item(request)?),
             Request::BatchWriteItem(request) => {
-                Response::BatchWriteItem(self.batch_write_item(request, now).await?)
+                Response::BatchWriteItem(Box::pin(self.batch_write_item(request, now)).await?)
             }
             Request::TransactGetItems(request) => {
                 Response::TransactGetItems(self.transact_get_items(&request)?)
             }
             Request::TransactWriteItems(request) => {
-                Response::TransactWriteItems(self.transact_write_items(request, now).await?)
+                Response::TransactWriteItems(Box::pin(self.transact_write_items(request, now)).await?)
             }
             Request::ExecuteStatement(request) => {
-                Response::ExecuteStatement(self.execute_statement(*request, now).await?)
+                Response::ExecuteStatement(Box::pin(self.execute_statement(*request, now)).await?)
             }
             Request::BatchExecuteStatement(request) => {
-                Response::BatchExecuteStatement(self.batch_execute_statement(request, now).await?)
+                Response::BatchExecuteStatement(Box::pin(self.batch_execute_statement(request, now)).await?)
             }
             Request::ExecuteTransaction(request) => {
-                Response::ExecuteTransaction(self.execute_transaction(request, now).await?)
+                Response::ExecuteTransaction(Box::pin(self.execute_transaction(request, now)).await?)
             }
             Request::ListStreams(request) => {
                 Response::ListStreams(self.list_streams_in(space, &request, now)?)
@@ -409,5 +430,18 @@ impl Engine {
         self.last_table.store(id, Ordering::Relaxed);
         twice::put(batch, layout::LAST_TABLE.to_vec(), id.to_be_bytes().to_vec());
         Ok(TableId(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_sets_aside_little() {
+        let (engine, space) = (Engine::memory().unwrap(), Space::default());
+        let request = engine.execute_in(&space, Request::DescribeLimits, UnixTime::from_seconds(0));
+        let bytes = size_of_val(&request);
+        assert!(bytes <= 3_000, "{bytes} bytes");
     }
 }

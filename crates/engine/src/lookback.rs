@@ -8,7 +8,8 @@ use std::ops::Bound;
 
 use larder_model::{ApiError, Item, TableName, UnixTime};
 
-use crate::changes::{self, Entry, Event};
+use crate::changes::{self, Entry};
+use crate::ops::Event;
 use crate::timeline::{Floor, Timeline};
 use crate::{Engine, Error, item_bytes};
 

@@ -1,7 +1,7 @@
 //! What was asked of each table, in CloudWatch's terms.
 //!
 //! A table's record hangs on the table, so whoever has found the table has found its counters: there is no map of names
-//! to lock. Reading an item takes no lock and allocates nothing for them. Names that are no table's are counted
+//! to lock. Reading an item takes no lock and allocates nothing for them, and writes to no memory that all threads write to. Names that are no table's are counted
 //! without one, so nobody can make up labels; a dropped table takes its record along.
 //!
 //! As on CloudWatch, a condition that failed is no user error (a transaction that was cancelled is one), and consumes
@@ -14,137 +14,27 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use larder_model::metrics::{Exposition, Histogram};
 use larder_model::{ApiError, CancellationReason, IndexName};
 use parking_lot::RwLock;
 
+pub use larder_ops::Operation;
+
 use crate::catalog::Table;
-use crate::ops::{Request, UnitKind};
+use crate::ops::UnitKind;
+use crate::throttle::Buckets;
 use crate::{Engine, Error, timeline};
 
-macro_rules! operations {
-    ($($name:ident)*) => {
-        /// The operations, those on items first.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Operation {
-            $($name,)*
-        }
-
-        impl Operation {
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// As DynamoDB calls it.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => stringify!($name),)*
-                }
-            }
-        }
-    };
-}
-
-operations! {
-    GetItem Query Scan BatchGetItem TransactGetItems
-    PutItem UpdateItem DeleteItem BatchWriteItem TransactWriteItems
-    ExecuteStatement BatchExecuteStatement ExecuteTransaction
-    CreateTable DescribeTable ListTables UpdateTable DeleteTable
-    UpdateTimeToLive DescribeTimeToLive TagResource UntagResource ListTagsOfResource
-    PutResourcePolicy GetResourcePolicy DeleteResourcePolicy
-    UpdateContinuousBackups DescribeContinuousBackups RestoreTableToPointInTime
-    CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup
-    DescribeLimits DescribeEndpoints ListStreams DescribeStream GetShardIterator GetRecords
-    Unknown
-}
-
-const ITEM_OPERATIONS: usize = 13;
+const ITEM_OPERATIONS: usize = Operation::OF_ITEMS;
 const OPERATIONS: usize = Operation::ALL.len();
 
-impl Operation {
-    /// By DynamoDB's name; what has another is `Unknown`.
-    pub fn named(name: &str) -> Self {
-        let found = Self::ALL.iter().copied().find(|operation| operation.name() == name);
-        found.unwrap_or(Self::Unknown)
-    }
-
-    pub fn is_of_items(self) -> bool {
-        (self as usize) < ITEM_OPERATIONS
-    }
-
-    /// Which units it consumes, unless it says otherwise.
-    pub fn units(self) -> UnitKind {
-        if (self as usize) < Self::PutItem as usize { UnitKind::Read } else { UnitKind::Write }
-    }
-
-    /// A statement reads or writes.
-    fn is_of_either_kind(self) -> bool {
-        matches!(self, Self::ExecuteStatement | Self::BatchExecuteStatement | Self::ExecuteTransaction)
-    }
-
-    fn writes_conditionally(self) -> bool {
-        matches!(
-            self,
-            Self::PutItem
-                | Self::UpdateItem
-                | Self::DeleteItem
-                | Self::TransactWriteItems
-                | Self::ExecuteStatement
-                | Self::ExecuteTransaction
-        )
-    }
-}
-
-impl Request {
-    pub fn operation(&self) -> Operation {
-        match self {
-            Self::CreateTable(_) => Operation::CreateTable,
-            Self::DescribeTable(_) => Operation::DescribeTable,
-            Self::ListTables(_) => Operation::ListTables,
-            Self::UpdateTable(_) => Operation::UpdateTable,
-            Self::DeleteTable(_) => Operation::DeleteTable,
-            Self::UpdateTimeToLive(_) => Operation::UpdateTimeToLive,
-            Self::DescribeTimeToLive(_) => Operation::DescribeTimeToLive,
-            Self::TagResource(_) => Operation::TagResource,
-            Self::UntagResource(_) => Operation::UntagResource,
-            Self::ListTagsOfResource(_) => Operation::ListTagsOfResource,
-            Self::PutResourcePolicy(_) => Operation::PutResourcePolicy,
-            Self::GetResourcePolicy(_) => Operation::GetResourcePolicy,
-            Self::DeleteResourcePolicy(_) => Operation::DeleteResourcePolicy,
-            Self::UpdateContinuousBackups(_) => Operation::UpdateContinuousBackups,
-            Self::DescribeContinuousBackups(_) => Operation::DescribeContinuousBackups,
-            Self::RestoreTableToPointInTime(_) => Operation::RestoreTableToPointInTime,
-            Self::CreateBackup(_) => Operation::CreateBackup,
-            Self::DescribeBackup(_) => Operation::DescribeBackup,
-            Self::ListBackups(_) => Operation::ListBackups,
-            Self::DeleteBackup(_) => Operation::DeleteBackup,
-            Self::RestoreTableFromBackup(_) => Operation::RestoreTableFromBackup,
-            Self::DescribeLimits => Operation::DescribeLimits,
-            Self::DescribeEndpoints => Operation::DescribeEndpoints,
-            Self::GetItem(_) => Operation::GetItem,
-            Self::PutItem(_) => Operation::PutItem,
-            Self::UpdateItem(_) => Operation::UpdateItem,
-            Self::DeleteItem(_) => Operation::DeleteItem,
-            Self::Query(_) => Operation::Query,
-            Self::Scan(_) => Operation::Scan,
-            Self::BatchGetItem(_) => Operation::BatchGetItem,
-            Self::BatchWriteItem(_) => Operation::BatchWriteItem,
-            Self::TransactGetItems(_) => Operation::TransactGetItems,
-            Self::TransactWriteItems(_) => Operation::TransactWriteItems,
-            Self::ExecuteStatement(_) => Operation::ExecuteStatement,
-            Self::BatchExecuteStatement(_) => Operation::BatchExecuteStatement,
-            Self::ExecuteTransaction(_) => Operation::ExecuteTransaction,
-            Self::ListStreams(_) => Operation::ListStreams,
-            Self::DescribeStream(_) => Operation::DescribeStream,
-            Self::GetShardIterator(_) => Operation::GetShardIterator,
-            Self::GetRecords(_) => Operation::GetRecords,
-        }
-    }
-}
-
-/// One operation, on one table or on none.
+/// One operation, on one table or on none, as counted by some of the threads.
 #[derive(Debug, Default)]
+// Not on a cache line with another thread's.
+#[repr(align(128))]
 pub(crate) struct Counters {
     latency: Histogram,
     read_halves: AtomicU64,
@@ -185,6 +75,52 @@ impl Counters {
     }
 }
 
+/// One operation, on one table or on none. Threads count apart, so that no cache line goes from core to core with every
+/// request; whoever wants to know adds up.
+#[derive(Debug, Default)]
+struct Striped([OnceLock<Box<Counters>>; STRIPES]);
+
+const STRIPES: usize = 8;
+
+/// Threads that have counted something, so that each has a stripe that few others have.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES;
+}
+
+impl Striped {
+    /// Those of this thread.
+    fn own(&self) -> &Counters {
+        self.0[STRIPE.with(|stripe| *stripe)].get_or_init(Box::default)
+    }
+
+    fn sum(&self) -> Counters {
+        let sum = Counters::default();
+        for counters in self.0.iter().filter_map(OnceLock::get) {
+            let Counters {
+                latency,
+                read_halves,
+                write_halves,
+                returned,
+                user_errors,
+                system_errors,
+                throttled,
+                conditions_failed,
+            } = &**counters;
+            sum.latency.add(latency);
+            add(&sum.read_halves, read(read_halves));
+            add(&sum.write_halves, read(write_halves));
+            add(&sum.returned, read(returned));
+            add(&sum.user_errors, read(user_errors));
+            add(&sum.system_errors, read(system_errors));
+            add(&sum.throttled, read(throttled));
+            add(&sum.conditions_failed, read(conditions_failed));
+        }
+        sum
+    }
+}
+
 fn add(counter: &AtomicU64, number: u64) {
     counter.fetch_add(number, Ordering::Relaxed);
 }
@@ -206,7 +142,7 @@ impl From<&ApiError> for Fault {
     fn from(error: &ApiError) -> Self {
         match error {
             ApiError::ConditionalCheckFailed { .. } | ApiError::DuplicateItem => Self::Condition,
-            ApiError::Throttled => Self::Throttled,
+            ApiError::Throttled | ApiError::Exceeded(_) => Self::Throttled,
             ApiError::Internal { .. } => Self::System,
             _ => Self::User,
         }
@@ -232,9 +168,10 @@ impl From<&Error> for Fault {
 /// What was asked of one table.
 #[derive(Default)]
 pub(crate) struct TableMetrics {
-    operations: [OnceLock<Box<Counters>>; ITEM_OPERATIONS],
+    operations: [OnceLock<Box<Striped>>; ITEM_OPERATIONS],
     indexes: RwLock<Vec<(IndexName, IndexUnits)>>,
     expired: AtomicU64,
+    pub(crate) buckets: Buckets,
 }
 
 /// Units of a global index in halves, read and written, by operation.
@@ -249,7 +186,7 @@ impl fmt::Debug for TableMetrics {
 impl TableMetrics {
     /// The counters of an operation on items.
     pub(crate) fn of(&self, operation: Operation) -> &Counters {
-        self.operations[operation as usize].get_or_init(Box::default)
+        self.operations[operation as usize].get_or_init(Box::default).own()
     }
 
     pub(crate) fn consume_of_index(
@@ -275,6 +212,11 @@ impl TableMetrics {
         }
     }
 
+    /// Counts an item of a batch or a transaction for which there was no throughput.
+    pub(crate) fn left_out(&self, operation: Operation) {
+        self.of(operation).fail(Fault::Throttled);
+    }
+
     pub(crate) fn expired(&self) {
         add(&self.expired, 1);
     }
@@ -283,7 +225,7 @@ impl TableMetrics {
 /// What was asked of no table in particular, and since when anything is counted.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    operations: [OnceLock<Box<Counters>>; OPERATIONS],
+    operations: [OnceLock<Box<Striped>>; OPERATIONS],
     begun: Instant,
 }
 
@@ -295,18 +237,18 @@ impl Default for Metrics {
 
 impl Metrics {
     fn of(&self, operation: Operation) -> &Counters {
-        self.operations[operation as usize].get_or_init(Box::default)
+        self.operations[operation as usize].get_or_init(Box::default).own()
     }
 }
 
 /// A request that is being answered.
-pub(crate) struct Watch<'a> {
+pub(crate) struct Stopwatch<'a> {
     metrics: &'a Metrics,
     operation: Operation,
     begun: Instant,
 }
 
-impl Watch<'_> {
+impl Stopwatch<'_> {
     /// What was looked for; that it is not there is counted without a table.
     pub(crate) fn found<T>(&self, found: Result<T, Error>) -> Result<T, Error> {
         found.inspect_err(|error| self.metrics.of(self.operation).fail(error.into()))
@@ -314,7 +256,12 @@ impl Watch<'_> {
 
     /// The end of an operation on one table.
     pub(crate) fn end<T>(self, table: &Table, outcome: Result<T, Error>) -> Result<T, Error> {
-        self.end_of(std::iter::once(&*table.metrics), outcome)
+        self.end_on(&table.metrics, outcome)
+    }
+
+    /// The same, of a table that is counted there.
+    pub(crate) fn end_on<T>(self, metrics: &TableMetrics, outcome: Result<T, Error>) -> Result<T, Error> {
+        self.end_of(std::iter::once(metrics), outcome)
     }
 
     /// The end of an operation on several tables, one for each of its items. When one is not there, the fault is
@@ -335,8 +282,12 @@ impl Watch<'_> {
         }
         if let Err(Error::Api(ApiError::TransactionCanceled { reasons })) = &outcome {
             for (table, reason) in tables.iter().flatten().zip(reasons) {
-                if reason.code == CancellationReason::CONDITION {
-                    table.metrics.of(self.operation).condition_failed();
+                match reason.code {
+                    CancellationReason::CONDITION => table.metrics.of(self.operation).condition_failed(),
+                    CancellationReason::THROUGHPUT | CancellationReason::THROTTLED => {
+                        table.metrics.left_out(self.operation);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -369,8 +320,8 @@ impl Watch<'_> {
 }
 
 impl Engine {
-    pub(crate) fn watch(&self, operation: Operation) -> Watch<'_> {
-        Watch { metrics: &self.metrics, operation, begun: Instant::now() }
+    pub(crate) fn watch(&self, operation: Operation) -> Stopwatch<'_> {
+        Stopwatch { metrics: &self.metrics, operation, begun: Instant::now() }
     }
 
     /// Counts a request that was refused before it got here.
@@ -386,17 +337,16 @@ impl Engine {
     /// Writes everything that was counted.
     pub fn expose(&self, text: &mut Exposition) -> Result<(), Error> {
         let tables: Vec<Arc<Table>> = self.catalog()?.tables().cloned().collect();
-        let rows = || {
-            let of_tables = tables.iter().flat_map(|table| {
-                let of = table.metrics.operations.iter().zip(Operation::ALL);
-                of.filter_map(|(counters, operation)| {
-                    Some((table.name().qualified(), *operation, &**counters.get()?))
-                })
-            });
-            let others = self.metrics.operations.iter().zip(Operation::ALL);
-            of_tables
-                .chain(others.filter_map(|(counters, operation)| Some(("", *operation, &**counters.get()?))))
-        };
+        let of_tables = tables.iter().flat_map(|table| {
+            let of = table.metrics.operations.iter().zip(Operation::ALL);
+            of.filter_map(|(counters, operation)| {
+                Some((table.name().qualified(), *operation, counters.get()?.sum()))
+            })
+        });
+        let others = self.metrics.operations.iter().zip(Operation::ALL);
+        let others = others.filter_map(|(counters, operation)| Some(("", *operation, counters.get()?.sum())));
+        let counted: Vec<(&str, Operation, Counters)> = of_tables.chain(others).collect();
+        let rows = || counted.iter().map(|(table, operation, counters)| (*table, *operation, counters));
         for (kind, name, help) in [
             (
                 UnitKind::Read,
@@ -464,7 +414,7 @@ impl Engine {
             ),
             (
                 "larder_throttled_requests_total",
-                "Requests turned away because too many writes were waiting.",
+                "Requests turned away because there was no throughput for them or too many writes were waiting; items that a batch left out for that.",
                 |_, counters| Some(read(&counters.throttled)),
             ),
             (
@@ -525,6 +475,30 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_threads_count_apart_adds_up() {
+        let striped = Striped::default();
+        std::thread::scope(|scope| {
+            for thread in 1..=20 {
+                let striped = &striped;
+                scope.spawn(move || {
+                    striped.own().latency.record(Duration::from_millis(1));
+                    striped.own().consume(UnitKind::Read, 0.5);
+                    striped.own().consume(UnitKind::Write, 1.0);
+                    striped.own().returned(thread);
+                    [Fault::Condition, Fault::User, Fault::Throttled, Fault::System]
+                        .into_iter()
+                        .for_each(|fault| striped.own().fail(fault));
+                });
+            }
+        });
+        let sum = striped.sum();
+        assert_eq!(sum.latency.count(), 20);
+        assert_eq!([&sum.read_halves, &sum.write_halves, &sum.returned].map(read), [20, 40, 210]);
+        let failures = [&sum.user_errors, &sum.system_errors, &sum.throttled, &sum.conditions_failed];
+        assert_eq!(failures.map(read), [20; 4]);
+    }
 
     #[test]
     fn operations_on_items_come_first_reads_before_writes() {

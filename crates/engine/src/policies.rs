@@ -7,57 +7,18 @@
 //! - A policy goes with its table. That of a stream stays for as long as the stream can be read.
 //! - Whoever reads a policy for what it says does so once: what was made of it stays with it ([`ResourcePolicy::read_as`]).
 
-use std::any::Any;
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use larder_model::{ApiError, Arn, TableName, UnixTime};
 use larder_storage::Ticket;
 
 use crate::catalog::{Catalog, History, Table};
 use crate::ops::{
-    DeleteResourcePolicy, ExpectedRevision, GetResourcePolicy, Governed, PutResourcePolicy, StreamId,
+    DeleteResourcePolicy, ExpectedRevision, GetResourcePolicy, Governed, PutResourcePolicy, ResourcePolicy,
+    StreamId,
 };
 use crate::tables::{check_whole, put_record, resource_not_found};
 use crate::{Engine, Error, streams};
-
-/// A policy as it was given.
-pub struct ResourcePolicy {
-    text: String,
-    revision: String,
-    read: OnceLock<Arc<dyn Any + Send + Sync>>,
-}
-
-impl ResourcePolicy {
-    pub(crate) fn new(text: String, put: UnixTime) -> Self {
-        Self::kept(text, put.millis().to_string())
-    }
-
-    pub(crate) fn kept(text: String, revision: String) -> Self {
-        Self { text, revision, read: OnceLock::new() }
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Another for each that was put.
-    pub fn revision(&self) -> &str {
-        &self.revision
-    }
-
-    /// What `read` makes of the text. It is asked the first time, by whoever is first, for as long as all want the same.
-    pub fn read_as<T: Any + Send + Sync>(&self, read: impl Fn(&str) -> T) -> Arc<T> {
-        let kept = self.read.get_or_init(|| Arc::new(read(&self.text)));
-        Arc::clone(kept).downcast().unwrap_or_else(|_| Arc::new(read(&self.text)))
-    }
-}
-
-impl fmt::Debug for ResourcePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ResourcePolicy").field(&self.revision).field(&self.text).finish()
-    }
-}
 
 /// The policies of a table and of its streams, those by their labels.
 #[derive(Clone, Debug, Default)]
@@ -114,10 +75,10 @@ impl Engine {
                 return Err(policy_not_found(&resource));
             }
             let policy = match current {
-                Some(same) if same.text == text => Arc::clone(same),
+                Some(same) if same.text() == text => Arc::clone(same),
                 _ => Arc::new(ResourcePolicy::new(text, self.mark(now))),
             };
-            Ok((policy.revision.clone(), Some(policy)))
+            Ok((policy.revision().to_owned(), Some(policy)))
         })?;
         ticket.await?;
         Ok(revision)
@@ -140,7 +101,7 @@ impl Engine {
     ) -> Result<Option<String>, Error> {
         let DeleteResourcePolicy { resource, expected } = request;
         let (revision, ticket) = self.change_policy(&resource, now, |current| {
-            let revision = current.map(|policy| policy.revision.clone());
+            let revision = current.map(|policy| policy.revision().to_owned());
             if expected.is_some() && revision != expected {
                 return Err(policy_not_found(&resource));
             }

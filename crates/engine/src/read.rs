@@ -26,16 +26,21 @@ use crate::{Engine, Error, index, key_bytes, key_rules, layout};
 impl Engine {
     pub fn get_item(&self, request: &GetItem) -> Result<GetItemOutput, Error> {
         let watch = self.watch(Operation::GetItem);
-        let table = watch.found(self.table(&request.table))?;
-        watch.end(&table, self.item(&table, request))
+        let catalog = watch.found(self.catalog())?;
+        // Borrowed of the catalog, here and below: one count of its holders would go from core to core with every read.
+        let table = watch.found(catalog.table(&request.table))?;
+        watch.end(table, self.item(table, request))
     }
 
     fn item(&self, table: &Table, request: &GetItem) -> Result<GetItemOutput, Error> {
         key_rules::check_key(table, &request.key)?;
-        let found = find(&self.store.snapshot(), table, &request.key)?;
+        let key = table.item_key(&request.key)?;
+        self.admit_read(table, None, Some(&key))?;
+        let found = stored(&self.store.snapshot(), table, &key)?;
         let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
         let item = found.map(|item| row(item, request.projection.as_ref())).transpose()?;
         let units = read_units(size, request.consistent);
+        self.read_from(table, None, Some(&key), units);
         let consumed = capacity::count_read(table, Operation::GetItem, units, request.capacity);
         Ok(GetItemOutput { item, consumed })
     }
@@ -67,10 +72,24 @@ impl Engine {
 
         let snapshot = self.store.snapshot();
         let mut bytes = 0;
+        // Why nothing was read at all, if there was no throughput for any.
+        let (mut any, mut refused) = (false, None);
         for (table, part) in tables {
             let mut rows = Vec::new();
             let mut left = Vec::new();
             for key in part.keys {
+                if self.is_throttling() {
+                    let stored_key = table.item_key(&key)?;
+                    if let Err(error) = self.admit_read(&table, None, Some(&stored_key)) {
+                        table.metrics.left_out(Operation::BatchGetItem);
+                        refused = Some(error);
+                        left.push(key);
+                        continue;
+                    }
+                    let size = stored(&snapshot, &table, &stored_key)?.map_or(Ok(0), |item| item.size())?;
+                    self.read_from(&table, None, Some(&stored_key), read_units(size, part.consistent));
+                }
+                any = true;
                 if bytes >= BATCH_BYTES_MAX {
                     left.push(key);
                     continue;
@@ -93,15 +112,19 @@ impl Engine {
                 output.unprocessed.push(BatchGetTable { keys: left, ..part });
             }
         }
+        if let Some(refused) = refused.filter(|_| !any) {
+            return Err(refused);
+        }
         output.consumed = meter.all();
         Ok(output)
     }
 
     pub fn query(&self, request: &Query) -> Result<PageOutput, Error> {
         let watch = self.watch(Operation::Query);
-        let table = watch.found(self.table(&request.table))?;
-        let page = self.query_table(&table, request, Operation::Query, PAGE_BYTES_MAX);
-        watch.end(&table, page.map(|page| page.output))
+        let catalog = watch.found(self.catalog())?;
+        let table = watch.found(catalog.table(&request.table))?;
+        let page = self.query_table(table, request, Operation::Query, PAGE_BYTES_MAX);
+        watch.end(table, page.map(|page| page.output))
     }
 
     /// A page of at most about `bytes_max`. A statement's filter may name the key, a Query's may not.
@@ -114,7 +137,7 @@ impl Engine {
     ) -> Result<Page, Error> {
         let place = Place::find(table, request.index.as_ref(), request.consistent)?;
         if let Some(start) = &request.start {
-            place.check_start(start)?;
+            place.check_start(start, false)?;
         }
         let range = request.key_condition.resolve(place.schema())?;
         check_condition_values(place.schema(), &range)?;
@@ -128,11 +151,16 @@ impl Engine {
             key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
         let (mut from, mut to) = place.key_range(&range)?;
+        let partition = match &from {
+            Bound::Included(key) if self.is_throttling() => Some(key.clone()),
+            _ => None,
+        };
+        self.admit_read(table, place.index.map(|index| index.definition), partition.as_deref())?;
         if let Some(start) = &request.start {
             let bound = Bound::Excluded(place.entry_key(start)?);
             if request.forward { from = bound } else { to = bound }
         }
-        place.page(
+        let page = place.page(
             &self.store.snapshot(),
             &PageRequest {
                 from,
@@ -147,14 +175,18 @@ impl Engine {
             },
             bytes_max,
             Meter::of_read(operation, request.capacity),
-        )
+        )?;
+        let units = read_units(page.bytes, request.consistent);
+        self.read_from(table, place.index.map(|index| index.definition), partition.as_deref(), units);
+        Ok(page)
     }
 
     pub fn scan(&self, request: &Scan) -> Result<PageOutput, Error> {
         let watch = self.watch(Operation::Scan);
-        let table = watch.found(self.table(&request.table))?;
-        let page = self.scan_table(&table, request, Operation::Scan);
-        watch.end(&table, page.map(|page| page.output))
+        let catalog = watch.found(self.catalog())?;
+        let table = watch.found(catalog.table(&request.table))?;
+        let page = self.scan_table(table, request, Operation::Scan);
+        watch.end(table, page.map(|page| page.output))
     }
 
     pub(crate) fn scan_table(
@@ -167,10 +199,11 @@ impl Engine {
         if let Some(filter) = &request.filter {
             key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
+        self.admit_read(table, place.index.map(|index| index.definition), None)?;
         let segment = request.segment.unwrap_or(Segment { index: 0, total: 1 });
         let (mut from, to) = place.segment(segment);
         if let Some(start) = &request.start {
-            place.check_start(start)?;
+            place.check_start(start, true)?;
             let key = place.entry_key(start)?;
             if key < from || key >= to {
                 return Err(Error::validation(format!(
@@ -182,7 +215,7 @@ impl Engine {
             from = key;
         }
         let from = if request.start.is_some() { Bound::Excluded(from) } else { Bound::Included(from) };
-        place.page(
+        let page = place.page(
             &self.store.snapshot(),
             &PageRequest {
                 from,
@@ -197,7 +230,10 @@ impl Engine {
             },
             PAGE_BYTES_MAX,
             Meter::of_read(operation, request.capacity),
-        )
+        )?;
+        let units = read_units(page.bytes, request.consistent);
+        self.read_from(table, place.index.map(|index| index.definition), None, units);
+        Ok(page)
     }
 }
 
@@ -300,14 +336,24 @@ impl<'a> Place<'a> {
         Ok(key)
     }
 
-    fn check_start(&self, start: &Item) -> Result<(), Error> {
+    /// `scan`: a Scan says more of a key that is not the table's.
+    fn check_start(&self, start: &Item, scan: bool) -> Result<(), Error> {
+        let mismatch =
+            || Error::validation(format!("{START_INVALID}: {}", key_rules::schema_mismatch().message));
+        let of_table = || if scan { mismatch() } else { invalid_start() };
         if start.len() != self.key_attributes().count() {
-            return Err(invalid_start());
+            return Err(if self.index.is_some() { invalid_start() } else { of_table() });
         }
-        for attribute in self.key_attributes() {
+        for attribute in self.schema().attributes().filter(|_| self.index.is_some()) {
             let value = start.get(&attribute.name).ok_or_else(invalid_start)?;
             if !key_rules::has_type(value, attribute.kind) {
-                return Err(invalid_start());
+                return Err(if scan { key_rules::schema_mismatch().into() } else { invalid_start() });
+            }
+        }
+        for attribute in self.table.definition.key.attributes() {
+            let value = start.get(&attribute.name).ok_or_else(of_table)?;
+            if !key_rules::has_type(value, attribute.kind) {
+                return Err(of_table());
             }
         }
         for attribute in self.table.definition.key.attributes() {
@@ -596,8 +642,10 @@ fn selected(item: StoredItem, request: &PageRequest<'_>) -> Result<Option<Row>, 
     }))
 }
 
+const START_INVALID: &str = "The provided starting key is invalid";
+
 fn invalid_start() -> Error {
-    Error::validation("The provided starting key is invalid")
+    Error::validation(START_INVALID)
 }
 
 fn check_condition_values(schema: &KeySchema, range: &KeyRange) -> Result<(), Error> {

@@ -13,7 +13,8 @@ use larder_model::{
 use crate::catalog::{Backup, ClosedStream, Expiry, History, IndexTree, Recovery, Restored, Table};
 use crate::copy::{Copy, Moment};
 use crate::layout::{TableId, TreeId};
-use crate::policies::{Policies, ResourcePolicy};
+use crate::ops::ResourcePolicy;
+use crate::policies::Policies;
 
 /// A record that does not say what a record must.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -369,7 +369,7 @@ impl<'a> Writer<'a> {
 
     fn put(&mut self, item: Item) -> Result<(), Error> {
         let key = self.table.item_key(&item)?;
-        let new = Some(New { size: item.size(), item });
+        let new = Some(New::from(item));
         let change = Change { key, old: None, remains: None, new, update: None };
         // Nothing is logged yet, so nobody sees the time.
         let stamp = Stamp { time: UnixTime::from_millis(0), expired: false };

@@ -116,9 +116,13 @@ impl Engine {
         wanted: ReturnCapacity,
     ) -> Result<(Option<StoredItem>, Option<Consumed>), Error> {
         key_rules::check_key(table, key)?;
-        let found = read::find(&self.store.snapshot(), table, key)?;
+        let stored_key = table.item_key(key)?;
+        self.admit_read(table, None, Some(&stored_key))?;
+        let found = read::stored(&self.store.snapshot(), table, &stored_key)?;
         let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
-        let consumed = capacity::count_read(table, operation, read_units(size, consistent), wanted);
+        let units = read_units(size, consistent);
+        self.read_from(table, None, Some(&stored_key), units);
+        let consumed = capacity::count_read(table, operation, units, wanted);
         Ok((found, consumed))
     }
 
@@ -217,7 +221,7 @@ impl Engine {
         writing: Writing,
     ) -> Result<(Option<Row>, Option<Consumed>), Error> {
         let inserts = matches!(statement, Statement::Insert(_));
-        let Change { action, condition, return_values } = change(&table.definition.key, statement)?;
+        let StatementWrite { action, condition, return_values } = write_of(&table.definition.key, statement)?;
         let options = WriteOptions {
             condition,
             return_values,
@@ -434,13 +438,13 @@ struct Writing {
 }
 
 /// A write that a statement is.
-struct Change {
+struct StatementWrite {
     action: Action,
     condition: Option<Condition>,
     return_values: ReturnValues,
 }
 
-fn change(schema: &KeySchema, statement: Statement) -> Result<Change, Error> {
+fn write_of(schema: &KeySchema, statement: Statement) -> Result<StatementWrite, Error> {
     let partition = schema.partition.first().map_or("", |attribute| attribute.name.as_str());
     let absent = || Condition::NotExists(Path::attribute(partition));
     let present = |condition: Option<Condition>| {
@@ -453,15 +457,15 @@ fn change(schema: &KeySchema, statement: Statement) -> Result<Change, Error> {
     Ok(match statement {
         Statement::Insert(insert) => {
             check_insert(&insert.item, schema)?;
-            Change {
-                action: Action::Put(insert.item),
+            StatementWrite {
+                action: Action::Put(insert.item.into()),
                 condition: Some(absent()),
                 return_values: ReturnValues::None,
             }
         }
         Statement::Update(update) => {
             let Keyed { key, condition } = keyed_write(update.condition.as_ref(), schema)?;
-            Change {
+            StatementWrite {
                 action: Action::Update { key, update: Some(update.update) },
                 condition: present(condition),
                 return_values: match update.returning {
@@ -478,13 +482,13 @@ fn change(schema: &KeySchema, statement: Statement) -> Result<Change, Error> {
             // What is not there is deleted, whatever was to be held against it.
             let condition = condition.map(|rest| Condition::Or(Box::new(absent()), Box::new(rest)));
             let return_values = if delete.returning { ReturnValues::AllOld } else { ReturnValues::None };
-            Change { action: Action::Delete { key }, condition, return_values }
+            StatementWrite { action: Action::Delete { key }, condition, return_values }
         }
         Statement::Select(select) | Statement::Exists(select) => {
             let within = Operation::ExecuteTransaction.name();
             let Keyed { key, condition } = keyed_check(&select, schema, within)?;
             let condition = present(condition);
-            Change { action: Action::Check { key }, condition, return_values: ReturnValues::None }
+            StatementWrite { action: Action::Check { key }, condition, return_values: ReturnValues::None }
         }
     })
 }
@@ -501,9 +505,9 @@ fn transacted(table: &Table, each: TransactStatement) -> Result<TransactWrite, E
     if returns {
         return Err(Error::validation("RETURNING clause is not supported in ExecuteTransaction."));
     }
-    let Change { action, condition, .. } = change(&table.definition.key, each.statement)?;
+    let StatementWrite { action, condition, .. } = write_of(&table.definition.key, each.statement)?;
     let action = match action {
-        Action::Put(item) => TransactAction::Put { item },
+        Action::Put(new) => TransactAction::Put { item: new.item },
         Action::Update { key, update } => TransactAction::Update { key, update: update.unwrap_or_default() },
         Action::Delete { key } => TransactAction::Delete { key },
         Action::Check { key } => TransactAction::Check { key },

@@ -145,8 +145,8 @@ impl Engine {
             ShardPosition::Oldest => stream.beginning(&snapshot, now)?,
             ShardPosition::At(number) | ShardPosition::From(number) => number,
         };
-        let goes_on = iterator.position != ShardPosition::Oldest;
-        if goes_on && stream.floor.is_missed_from(from) {
+        let continues = iterator.position != ShardPosition::Oldest;
+        if continues && stream.floor.is_missed_from(from) {
             return Err(ApiError::TrimmedDataAccess.into());
         }
         let mut entries = stream.entries(&snapshot, from)?.peekable();
@@ -166,7 +166,7 @@ impl Engine {
             }
             if !stream.has(&found, now) {
                 // Whoever came this far was to get it, and is too late.
-                if goes_on && found.stream == Some(stream.label) {
+                if continues && found.stream == Some(stream.label) {
                     return Err(ApiError::TrimmedDataAccess.into());
                 }
                 passed += found.bytes();

@@ -6,7 +6,7 @@
 //! Surprising rules:
 //! - UpdateTable makes one kind of change at a time. Only billing mixes with others.
 //! - Attribute definitions of an UpdateTable matter to a new index alone, which needs all of its own there.
-//!   An attribute the table already defines keeps its type, whatever the request says.
+//!   One that the table already defines is of the type it had, if the index uses it; all others are let be.
 //! - Messages list names in the order of Java's hash tables, which depends on nothing but the names.
 //!
 //! [`check_update`] and [`check_tags`] need no table, and come before the question whether it exists.
@@ -740,6 +740,7 @@ fn create_index(
         )));
     }
 
+    check_not_redefined(definition, index, definitions)?;
     for (attribute, kind) in definitions {
         if definition.attribute(attribute).is_none() {
             definition.attributes.push((attribute.clone(), *kind));
@@ -754,6 +755,35 @@ fn create_index(
         on_demand_limits,
     });
     check_projected_names(&definition.indexes)
+}
+
+/// An attribute has one type, in all keys that it is part of.
+fn check_not_redefined(
+    definition: &TableDefinition,
+    index: &NewIndex,
+    definitions: &[Definition],
+) -> Result<(), ApiError> {
+    let redefined = |element: &&KeyElement| {
+        let asked = definitions.iter().find(|(name, _)| *name == element.name).map(|(_, kind)| *kind);
+        definition.attribute(&element.name).is_some_and(|kind| Some(kind) != asked)
+    };
+    let Some(element) = index.key.iter().find(redefined) else { return Ok(()) };
+    let keys = std::iter::once(&definition.key).chain(definition.indexes.iter().map(|index| &index.key));
+    let existing = keys.into_iter().find(|key| key.contains(&element.name)).cloned();
+    let shown = |schema: &KeySchema| {
+        let partition = schema.partition.iter().map(|attribute| (attribute, "HASH"));
+        let elements = partition.chain(schema.sort.iter().map(|attribute| (attribute, "RANGE")));
+        let element = |(attribute, role): (&KeyAttribute, &str)| {
+            format!("SchemaElement: key{{{}:{}:{role}}}", attribute.name, attribute.kind)
+        };
+        elements.map(element).collect::<Vec<_>>().join(", ")
+    };
+    Err(invalid(format_args!(
+        "Attributes cannot be redefined. Please check that your attribute has the same type as previously defined. \
+         Existing schema: Schema:[{}] New schema: Schema:[{}]",
+        existing.as_ref().map(shown).unwrap_or_default(),
+        shown(&key_schema(&index.key, definitions)?),
+    )))
 }
 
 fn update_index(

@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use larder_model::limits::EXPIRY_SWITCH_SECONDS;
 use larder_model::{
     ApiError, Arn, Billing, Space, StreamView, TableDefinition, TableName, Tags, Throughput, UnixTime,
 };
@@ -18,10 +19,10 @@ use crate::catalog::{Backup, Expiry, History, IndexTree, Table};
 use crate::layout::{self, TableId, TreeId};
 use crate::ops::{
     CreateTable, DeleteTable, DescribeTable, DescribeTimeToLive, IndexDescription, IndexStatus, ListTables,
-    ListTablesOutput, ListTagsOfResource, RestoreSummary, TableDescription, TableStatus, TagResource,
-    TimeToLive, UntagResource, UpdateTable, UpdateTimeToLive,
+    ListTablesOutput, ListTagsOfResource, ResourcePolicy, RestoreSummary, TableDescription, TableStatus,
+    TagResource, TimeToLive, UntagResource, UpdateTable, UpdateTimeToLive,
 };
-use crate::policies::{Policies, ResourcePolicy};
+use crate::policies::Policies;
 use crate::{Engine, Error, item_bytes, record, streams, table_rules, twice};
 
 const LIST_TABLES_MAX: usize = 100;
@@ -185,13 +186,29 @@ impl Engine {
     }
 
     pub async fn update_time_to_live(&self, request: UpdateTimeToLive) -> Result<UpdateTimeToLive, Error> {
-        self.switch_expiry(&request)?.await?;
+        self.switch_expiry(&request, None)?.await?;
         self.wake_worker();
         Ok(request)
     }
 
-    fn switch_expiry(&self, request: &UpdateTimeToLive) -> Result<Ticket, Error> {
-        let ((), ticket, ()) = self.change_catalog(|catalog, batch| {
+    /// The same for clients of DynamoDB, where a change takes an hour and keeps out others meanwhile. It is ours
+    /// that take no time, so a restart ends the hour.
+    pub(crate) async fn update_time_to_live_at(
+        &self,
+        request: UpdateTimeToLive,
+        now: UnixTime,
+    ) -> Result<UpdateTimeToLive, Error> {
+        self.switch_expiry(&request, Some(now))?.await?;
+        self.wake_worker();
+        Ok(request)
+    }
+
+    fn switch_expiry(&self, request: &UpdateTimeToLive, now: Option<UnixTime>) -> Result<Ticket, Error> {
+        let mut switched = self.expiry_switched.lock();
+        if let Some(now) = now {
+            switched.retain(|_, at| (0..EXPIRY_SWITCH_SECONDS).contains(&(now.seconds() - *at)));
+        }
+        let (id, ticket, ()) = self.change_catalog(|catalog, batch| {
             let table = catalog.find(&request.table)?.ok_or_else(|| table_not_found(&request.table))?.clone();
             check_whole(&table)?;
             let attribute = &request.attribute;
@@ -209,13 +226,21 @@ impl Engine {
                     )));
                 }
             };
+            if now.is_some() && switched.contains_key(&table.id) {
+                return Err(Error::validation(
+                    "Time to live has been modified multiple times within a fixed interval",
+                ));
+            }
             let changed = Arc::new(Table { expiry, ..(*table).clone() });
             put_record(batch, &changed);
             catalog.insert(changed);
             // A tree that was begun before it was switched off lacks what was written since.
             self.progress.lock().give_up(table.id, TreeId::EXPIRY);
-            Ok(((), ()))
+            Ok((table.id, ()))
         })?;
+        if let Some(now) = now {
+            switched.insert(id, now.seconds());
+        }
         Ok(ticket)
     }
 
@@ -248,7 +273,15 @@ impl Engine {
 
     pub fn list_tags_of_resource(&self, request: &ListTagsOfResource) -> Result<Tags, Error> {
         let catalog = self.catalog()?;
-        let table = catalog.find(&request.table)?.ok_or_else(|| resource_not_found(&request.table))?;
+        let table = catalog.find(&request.table)?.ok_or_else(|| {
+            let arn = Arn::table(&request.table);
+            let message = format!(
+                "User: arn:aws:iam::{}:root is not authorized to perform: dynamodb:ListTagsOfResource on resource: {arn}",
+                request.table.account()
+            );
+            // Not that it is not there: that could be told to somebody who may not know.
+            ApiError::NotLetIn { code: "AccessDeniedException", message }
+        })?;
         Ok(table.definition.tags.clone())
     }
 

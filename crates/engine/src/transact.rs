@@ -60,6 +60,13 @@ impl Engine {
             keys.push(table.item_key(&get.key)?);
         }
         check_distinct(&keys)?;
+        if self.is_throttling() {
+            let admitted = tables.iter().zip(&keys).map(|(table, key)| {
+                let refused = self.admit_read(table, None, Some(key)).err();
+                refused.map_or(Ok(CancellationReason::NONE), reason)
+            });
+            cancel_unless_fine(admitted.collect::<Result<_, _>>()?)?;
+        }
 
         let snapshot = self.store.snapshot();
         let mut meter = Meter::new(operation, request.capacity, Some(UnitKind::Read));
@@ -73,6 +80,7 @@ impl Engine {
                 return Err(too_large());
             }
             meter.table(table, FACTOR * read_units(size, true));
+            self.read_from(table, None, Some(key), FACTOR * read_units(size, true));
             items.push(found.map(|item| read::row(item, get.projection.as_ref())).transpose()?);
         }
         Ok(TransactGetItemsOutput { items, consumed: meter.all() })
@@ -113,7 +121,8 @@ impl Engine {
 
         let catalog = self.writing()?;
         let mut targets = Vec::new();
-        let mut reasons = Vec::new();
+        // Of writes that can be refused before any item is looked at; the others are decided all the same.
+        let mut faults = Vec::new();
         let mut keys = Vec::new();
         let mut bytes = 0;
         for write in writes {
@@ -123,22 +132,19 @@ impl Engine {
             let checked = check(&table, &action, write.condition.as_ref());
             // A key at fault is no item's, and so no other write's either.
             keys.push(if checked.is_ok() { table.item_key(action.keyed())? } else { Vec::new() });
-            reasons.push(match checked {
-                Ok(()) => CancellationReason::NONE,
-                Err(refusal) => reason(refusal)?,
-            });
+            faults.push(checked.err().map(reason).transpose()?);
             targets.push((table, action, write.condition, write.return_old_on_failure));
         }
         check_distinct(&keys)?;
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(too_large());
         }
-        cancel_unless_fine(reasons)?;
 
         let seen = catalog.generation;
         // The token is locked as well: of two equal requests at once, the second must see the first.
         let token_key = token.as_deref().map(layout::token);
-        let locks = self.locks.lock_all(keys.iter().chain(&token_key).map(Vec::as_slice));
+        let good_keys = || keys.iter().map(Vec::as_slice).filter(|key| !key.is_empty());
+        let locks = self.locks.lock_all(good_keys().chain(token_key.as_deref()));
         if let (Some(token_key), Some(fingerprint)) = (&token_key, &fingerprint)
             && let Some(stored) = self.store.latest(token_key)?
         {
@@ -161,8 +167,12 @@ impl Engine {
         let mut reasons = Vec::new();
         let mut decided = Vec::new();
         let mut bytes = 0;
-        for ((table, action, condition, return_old_on_failure), key) in targets.into_iter().zip(keys.clone())
-        {
+        let targets = targets.into_iter().zip(keys.clone()).zip(faults);
+        for (((table, action, condition, return_old_on_failure), key), fault) in targets {
+            if let Some(fault) = fault {
+                reasons.push(fault);
+                continue;
+            }
             if wants_metrics {
                 note_collection(&mut metrics, &table, action.keyed());
             }
@@ -172,7 +182,11 @@ impl Engine {
             let changes = !matches!(action, Action::Check { .. });
             let key_bytes = action.keyed().size();
             let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
-            match decide(&table, key, old, write, &judge) {
+            let decided_one = decide(&table, key, old, write, &judge).and_then(|change| {
+                self.admit_write(&table, &change, FACTOR)?;
+                Ok(change)
+            });
+            match decided_one {
                 Err(refusal) => reasons.push(reason(refusal)?),
                 Ok(change) => {
                     reasons.push(CancellationReason::NONE);
@@ -189,7 +203,7 @@ impl Engine {
             .inspect_err(|_| canceled.count())
             .and_then(|()| if bytes > TRANSACTION_BYTES_MAX { Err(too_large()) } else { Ok(()) });
         if let Err(error) = refused {
-            let settled = self.settle(keys.iter().map(Vec::as_slice), seen)?;
+            let settled = self.settle(good_keys(), seen)?;
             return Ok(Submitted { answer: Err(error), settled });
         }
         let mut sizes = Vec::new();
@@ -220,7 +234,7 @@ impl Engine {
 
 fn action(action: TransactAction) -> Action {
     match action {
-        TransactAction::Put { item } => Action::Put(item),
+        TransactAction::Put { item } => Action::Put(item.into()),
         TransactAction::Update { key, update } => Action::Update { key, update: Some(update) },
         TransactAction::Delete { key } => Action::Delete { key },
         TransactAction::Check { key } => Action::Check { key },
@@ -234,6 +248,14 @@ fn reason(refusal: Error) -> Result<CancellationReason, Error> {
         Error::Key(fault) => Ok(invalid(fault.message)),
         Error::Api(ApiError::Validation(message)) => Ok(invalid(message)),
         Error::Expression(error) => Ok(invalid(error.to_string())),
+        Error::Api(ApiError::Exceeded(exceeded)) => Ok(CancellationReason {
+            code: match exceeded.code {
+                "ProvisionedThroughputExceededException" => CancellationReason::THROUGHPUT,
+                _ => CancellationReason::THROTTLED,
+            },
+            message: Some(exceeded.message.to_owned()),
+            item: None,
+        }),
         Error::Api(ApiError::ConditionalCheckFailed { item }) => Ok(CancellationReason {
             code: CancellationReason::CONDITION,
             message: Some(ApiError::ConditionalCheckFailed { item: None }.to_string()),

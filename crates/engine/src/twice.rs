@@ -141,7 +141,7 @@ fn pieces(
             Piece::Entry(key, value) => match take(&key, &value) {
                 Ok(()) => {}
                 // Its checksum is right, and it makes no sense: whoever wrote it was at fault, and wrote both.
-                Err(error) if error.is_of_one_value() => gaps.push(Gap::of(key.to_vec())),
+                Err(error) if error.concerns_one_value() => gaps.push(Gap::of(key.to_vec())),
                 Err(error) => return Err(error),
             },
             Piece::Lost(lost) => gaps.push(Gap::of_lost(lost, before)),

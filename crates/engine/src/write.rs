@@ -29,7 +29,7 @@ use crate::index::{Content, Entry};
 use crate::item_bytes::{self, ItemBytesError, StoredItem};
 use crate::key_rules::{self, KeyFault, PutKind};
 use crate::layout::TreeId;
-use crate::metrics::Operation;
+use crate::metrics::{Operation, TableMetrics};
 use crate::ops::{
     BatchWrite, BatchWriteItem, BatchWriteItemOutput, CollectionMetrics, DeleteItem, PutItem, ReturnValues,
     Row, UpdateItem, WriteOptions, WriteOutput,
@@ -39,6 +39,8 @@ use crate::{Engine, Error, index, layout, ttl};
 /// What of a BatchWriteItem is submitted at once. With many indexes its items weigh more than the store takes in one
 /// piece, and they need not be seen together.
 const STAGED_BYTES_MAX: usize = 128 << 20;
+
+const TOO_LARGE: &str = "Item size has exceeded the maximum allowed size";
 
 /// One change asked for.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ pub(crate) struct Write<'a> {
 
 #[derive(Debug)]
 pub(crate) enum Action {
-    Put(Item),
+    Put(New),
     /// Without an update the item is created if it is missing.
     Update {
         key: Item,
@@ -65,11 +67,20 @@ pub(crate) enum Action {
     },
 }
 
+impl From<BatchWrite> for Action {
+    fn from(write: BatchWrite) -> Self {
+        match write {
+            BatchWrite::Put(item) => Self::Put(item.into()),
+            BatchWrite::Delete(key) => Self::Delete { key },
+        }
+    }
+}
+
 impl Action {
     /// The item's key, or the item that has it.
     pub(crate) fn keyed(&self) -> &Item {
         match self {
-            Self::Put(item) => item,
+            Self::Put(new) => &new.item,
             Self::Update { key, .. } | Self::Delete { key } | Self::Check { key } => key,
         }
     }
@@ -77,7 +88,7 @@ impl Action {
     /// Checks the keys against the table.
     pub(crate) fn check(&self, table: &Table, kind: PutKind) -> Result<(), KeyFault> {
         match self {
-            Self::Put(item) => key_rules::check_put(table, item, kind),
+            Self::Put(new) => key_rules::check_put(table, &new.item, kind),
             Self::Update { key, .. } | Self::Delete { key } | Self::Check { key } => {
                 key_rules::check_key(table, key)
             }
@@ -105,6 +116,21 @@ impl Old {
 pub(crate) struct New {
     pub item: Item,
     pub size: usize,
+}
+
+impl From<Item> for New {
+    fn from(item: Item) -> Self {
+        Self { size: item.size(), item }
+    }
+}
+
+impl New {
+    fn within_limit(self, message: &str) -> Result<Self, Error> {
+        if self.size > ITEM_BYTES_MAX {
+            return Err(Error::validation(message));
+        }
+        Ok(self)
+    }
 }
 
 /// A change to one item, decided and not yet made.
@@ -147,19 +173,19 @@ pub(crate) fn decide(
         return Err(ApiError::ConditionalCheckFailed { item }.into());
     }
     let (kind, new, update) = match write.action {
-        Action::Put(item) => {
-            let new = sized(item, "Item size has exceeded the maximum allowed size")?;
-            (WriteKind::Put, Some(new), None)
-        }
+        Action::Put(new) => (WriteKind::Put, Some(new.within_limit(TOO_LARGE)?), None),
         Action::Delete { .. } => (WriteKind::Delete, None, None),
         Action::Check { .. } => {
-            let new = current.cloned().map(|item| New { size: item.size(), item });
+            let new = old.as_ref().map(|old| New { item: old.item.clone(), size: old.size });
             return Ok(Change { key, old, remains: None, new, update: None });
         }
         Action::Update { key, update } => {
             let new = updated(table, current, &key, update.as_ref())?;
             let new = new
-                .map(|item| sized(item, "Item size to update has exceeded the maximum allowed size"))
+                .map(|item| {
+                    let message = "Item size to update has exceeded the maximum allowed size";
+                    New::from(item).within_limit(message)
+                })
                 .transpose()?;
             (WriteKind::Update, new, update)
         }
@@ -207,14 +233,6 @@ fn check_update(table: &Table, update: &Update) -> Result<(), Error> {
         ))),
         None => Ok(()),
     }
-}
-
-fn sized(item: Item, message: &str) -> Result<New, Error> {
-    let size = item.size();
-    if size > ITEM_BYTES_MAX {
-        return Err(Error::validation(message));
-    }
-    Ok(New { item, size })
 }
 
 /// Puts a change into a batch: the item, its index entries, its expiry, the counters and the log's entry.
@@ -364,12 +382,7 @@ impl ItemLocks {
 
 /// A single write on its way to disk.
 enum Submitted {
-    Made {
-        ticket: Ticket,
-        change: Box<Change>,
-        meter: Meter,
-        metrics: Option<CollectionMetrics>,
-    },
+    Made(Box<Made>),
     /// Refused for what the item holds. If that is not on disk yet, the answer waits until it is: a client
     /// must not be told of a state that a crash can still undo.
     Refused {
@@ -377,11 +390,15 @@ enum Submitted {
         settled: Option<Ticket>,
     },
     /// There is an item that cannot be read. What it left behind has to be found first.
-    Unreadable {
-        table: Arc<Table>,
-        key: Vec<u8>,
-        action: Action,
-    },
+    Unreadable(Box<Target>),
+}
+
+/// On the heap, because whoever waits for the disk holds it meanwhile.
+struct Made {
+    ticket: Ticket,
+    change: Change,
+    meter: Meter,
+    metrics: Option<CollectionMetrics>,
 }
 
 /// The item before a write.
@@ -393,7 +410,8 @@ enum Before {
 
 impl Engine {
     pub async fn put_item(&self, request: PutItem, now: UnixTime) -> Result<WriteOutput, Error> {
-        self.write(Operation::PutItem, &request.table, Action::Put(request.item), request.options, now).await
+        let action = Action::Put(request.item.into());
+        self.write(Operation::PutItem, &request.table, action, request.options, now).await
     }
 
     pub async fn update_item(&self, request: UpdateItem, now: UnixTime) -> Result<WriteOutput, Error> {
@@ -415,11 +433,16 @@ impl Engine {
         now: UnixTime,
     ) -> Result<WriteOutput, Error> {
         let watch = self.watch(operation);
-        if matches!(&action, Action::Put(item) if item.size() > ITEM_BYTES_MAX) {
-            return watch.found(Err(Error::validation("Item size has exceeded the maximum allowed size")));
+        if matches!(&action, Action::Put(new) if new.size > ITEM_BYTES_MAX) {
+            return watch.found(Err(Error::validation(TOO_LARGE)));
         }
-        let known = watch.found(self.table(table))?;
-        watch.end(&known, self.write_uncounted(operation, table, action, options, now).await)
+        let (metrics, submitted) =
+            watch.found(self.submit_one(operation, table, action, None, &options, now))?;
+        let outcome = match submitted {
+            Ok(submitted) => self.written(operation, table, submitted, &options, now).await,
+            Err(error) => Err(error),
+        };
+        watch.end_on(&metrics, outcome)
     }
 
     /// A write whose request is counted by the caller; what it consumes is counted here.
@@ -431,17 +454,40 @@ impl Engine {
         options: WriteOptions,
         now: UnixTime,
     ) -> Result<WriteOutput, Error> {
-        let mut submitted = self.submit_one(operation, table, action, None, &options, now)?;
-        let mut lost = None;
-        if let Submitted::Unreadable { table: known, key, action } = submitted {
-            let remains = self.remains(&known, &key).await?;
-            submitted = self.submit_one(operation, table, action, Some(remains), &options, now)?;
-            lost = Some(known);
+        let (_, submitted) = self.submit_one(operation, table, action, None, &options, now)?;
+        self.written(operation, table, submitted?, &options, now).await
+    }
+
+    async fn written(
+        &self,
+        operation: Operation,
+        table: &TableName,
+        submitted: Submitted,
+        options: &WriteOptions,
+        now: UnixTime,
+    ) -> Result<WriteOutput, Error> {
+        match submitted {
+            // Rare, and large: no other write is to set aside room for it.
+            Submitted::Unreadable(target) => {
+                Box::pin(self.write_over(operation, table, *target, options, now)).await
+            }
+            submitted => finish(submitted, options.return_values).await,
         }
-        let written = finish(submitted, options.return_values).await?;
-        if let Some(table) = lost {
-            self.begin_recovery_anew(&table, now).await;
-        }
+    }
+
+    /// A write that met an item which cannot be read.
+    async fn write_over(
+        &self,
+        operation: Operation,
+        table: &TableName,
+        (known, key, action): Target,
+        options: &WriteOptions,
+        now: UnixTime,
+    ) -> Result<WriteOutput, Error> {
+        let remains = self.remains(&known, &key).await?;
+        let (_, submitted) = self.submit_one(operation, table, action, Some(remains), options, now)?;
+        let written = finish(submitted?, options.return_values).await?;
+        self.begin_recovery_anew(&known, now).await;
         Ok(written)
     }
 
@@ -482,17 +528,31 @@ impl Engine {
         }
     }
 
+    /// Looks the table up, and submits the write; says where its table is counted. It fails for want of the table.
     fn submit_one(
         &self,
         operation: Operation,
         table: &TableName,
         action: Action,
-        mut remains: Option<Remains>,
+        remains: Option<Remains>,
         options: &WriteOptions,
         now: UnixTime,
-    ) -> Result<Submitted, Error> {
+    ) -> Result<(Arc<TableMetrics>, Result<Submitted, Error>), Error> {
         let catalog = self.writing()?;
         let table = catalog.table(table)?;
+        let submitted = self.submit_to(table, operation, action, remains, options, (catalog.generation, now));
+        Ok((table.metrics.clone(), submitted))
+    }
+
+    fn submit_to(
+        &self,
+        table: &Arc<Table>,
+        operation: Operation,
+        action: Action,
+        mut remains: Option<Remains>,
+        options: &WriteOptions,
+        (seen, now): (Generation, UnixTime),
+    ) -> Result<Submitted, Error> {
         let condition = options.condition.as_ref();
         check(table, &action, condition)?;
         let key = table.item_key(action.keyed())?;
@@ -500,7 +560,6 @@ impl Engine {
         let metrics =
             if options.collection_metrics { collection_metrics(table, action.keyed()) } else { None };
 
-        let seen = catalog.generation;
         let lock = self.locks.lock(&key);
         let old = match self.before(table, &key)? {
             Before::Known(old) => {
@@ -509,16 +568,20 @@ impl Engine {
             }
             Before::Lost(error) if !overwrites(&action, options) => return Err(error),
             Before::Lost(_) if remains.is_none() => {
-                return Ok(Submitted::Unreadable { table: table.clone(), key, action });
+                return Ok(Submitted::Unreadable(Box::new((table.clone(), key, action))));
             }
             Before::Lost(_) => None,
         };
         let old_bytes = old.as_ref().map_or(0, |old| old.size);
         let write = Write { action, condition, return_old_on_failure: options.return_old_on_failure };
         let change = match decide(table, key.clone(), old, write, &self.judge(now)) {
-            Ok(change) => Box::new(Change { remains, ..change }),
+            Ok(change) => {
+                self.admit_write(table, &change, 1.0)?;
+                Change { remains, ..change }
+            }
             Err(refusal) => {
                 if let Error::Api(ApiError::ConditionalCheckFailed { .. }) = refusal {
+                    self.admit_condition(table, &key, capacity::write_units(old_bytes))?;
                     meter.table(table, capacity::write_units(old_bytes));
                     meter.count();
                 }
@@ -532,7 +595,7 @@ impl Engine {
         drop(lock);
 
         meter.table(table, change.write_units());
-        Ok(Submitted::Made { ticket, change, meter, metrics })
+        Ok(Submitted::Made(Box::new(Made { ticket, change, meter, metrics })))
     }
 
     /// What to wait for until all that these items were seen to hold is on disk.
@@ -556,7 +619,9 @@ impl Engine {
             let mut meter = Meter::new(Operation::BatchWriteItem, request.capacity, None);
             let mut metrics = Vec::new();
             let wants_metrics = request.collection_metrics;
-            match self.submit_batch(request.tables, wants_metrics, &mut meter, &mut metrics, now)? {
+            let mut left = Vec::new();
+            let mut noted = (&mut metrics, &mut left);
+            match self.submit_batch(request.tables, wants_metrics, &mut meter, &mut noted, now)? {
                 BatchSubmitted::Made(tickets) => {
                     for ticket in tickets {
                         ticket.await?;
@@ -572,11 +637,7 @@ impl Engine {
                     }
                 }
             }
-            Ok(BatchWriteItemOutput {
-                unprocessed: Vec::new(),
-                consumed: meter.all(),
-                collection_metrics: metrics,
-            })
+            Ok(BatchWriteItemOutput { unprocessed: left, consumed: meter.all(), collection_metrics: metrics })
         };
         watch.end_all(&tables, outcome.await)
     }
@@ -586,16 +647,21 @@ impl Engine {
         tables: Vec<(TableName, Vec<BatchWrite>)>,
         wants_metrics: bool,
         meter: &mut Meter,
-        metrics: &mut Collections,
+        (metrics, left): &mut (&mut Collections, &mut Vec<(TableName, Vec<BatchWrite>)>),
         now: UnixTime,
     ) -> Result<BatchSubmitted, Error> {
+        let tables: Vec<(TableName, Vec<Action>)> = tables
+            .into_iter()
+            .map(|(table, writes)| (table, writes.into_iter().map(Action::from).collect()))
+            .collect();
         let mut total = 0;
-        for write in tables.iter().flat_map(|(_, writes)| writes) {
-            let size = match write {
-                BatchWrite::Put(item) | BatchWrite::Delete(item) => item.size(),
+        for action in tables.iter().flat_map(|(_, actions)| actions) {
+            let size = match action {
+                Action::Put(new) => new.size,
+                other => other.keyed().size(),
             };
             if size > ITEM_BYTES_MAX {
-                return Err(Error::validation("Item size has exceeded the maximum allowed size"));
+                return Err(Error::validation(TOO_LARGE));
             }
             total += size;
         }
@@ -619,13 +685,30 @@ impl Engine {
         // All are decided before any is staged: what is refused refuses the batch, and nothing of it is made.
         let judge = self.judge(now);
         let mut decided = Vec::with_capacity(writes.len());
+        let mut refused = None;
         for ((table, key, action), old) in writes.into_iter().zip(before) {
             if wants_metrics {
                 note_collection(metrics, &table, action.keyed());
             }
+            let asked = self.is_throttling().then(|| batch_write(&action));
             let write = Write { action, condition: None, return_old_on_failure: false };
             let change = decide(&table, key, old, write, &judge)?;
+            if let Some(asked) = asked
+                && let Err(error) = self.admit_write(&table, &change, 1.0)
+            {
+                table.metrics.left_out(Operation::BatchWriteItem);
+                match left.iter_mut().find(|(name, _)| name == table.name()) {
+                    Some((_, writes)) => writes.push(asked),
+                    None => left.push((table.name().clone(), vec![asked])),
+                }
+                refused = Some(error);
+                continue;
+            }
             decided.push((table, change));
+        }
+        // What there is no throughput for is left undone, unless that is all.
+        if let Some(refused) = refused.filter(|_| decided.is_empty()) {
+            return Err(refused);
         }
         let stamp = self.stamp(now);
         let mut batch = Batch::default();
@@ -640,6 +723,16 @@ impl Engine {
         tickets.push(self.store.submit(batch, seen)?);
         drop(locks);
         Ok(BatchSubmitted::Made(tickets))
+    }
+}
+
+/// What a batch asked for.
+fn batch_write(action: &Action) -> BatchWrite {
+    match action {
+        Action::Put(new) => BatchWrite::Put(new.item.clone()),
+        Action::Update { key, .. } | Action::Delete { key } | Action::Check { key } => {
+            BatchWrite::Delete(key.clone())
+        }
     }
 }
 
@@ -659,16 +752,12 @@ fn overwrites(action: &Action, options: &WriteOptions) -> bool {
 
 type Target = (Arc<Table>, Vec<u8>, Action);
 
-fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<BatchWrite>)>) -> Result<Vec<Target>, Error> {
+fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<Action>)>) -> Result<Vec<Target>, Error> {
     let mut targets = Vec::new();
     let mut keys = HashSet::new();
-    for (name, writes) in tables {
+    for (name, actions) in tables {
         let table = catalog.table(&name)?;
-        for write in writes {
-            let action = match write {
-                BatchWrite::Put(item) => Action::Put(item),
-                BatchWrite::Delete(key) => Action::Delete { key },
-            };
+        for action in actions {
             action.check(table, PutKind::Batch)?;
             let key = table.item_key(action.keyed())?;
             if !keys.insert(key.clone()) {
@@ -681,20 +770,22 @@ fn batch_targets(catalog: &Catalog, tables: Vec<(TableName, Vec<BatchWrite>)>) -
 }
 
 async fn finish(submitted: Submitted, return_values: ReturnValues) -> Result<WriteOutput, Error> {
-    let (ticket, change, meter, metrics) = match submitted {
-        Submitted::Made { ticket, change, meter, metrics } => (ticket, *change, meter, metrics),
+    let mut made = match submitted {
+        Submitted::Made(made) => made,
         Submitted::Refused { error, settled } => {
             if let Some(settled) = settled {
                 settled.await?;
             }
             return Err(error);
         }
-        Submitted::Unreadable { table, key, .. } => {
+        Submitted::Unreadable(target) => {
+            let (table, key, _) = *target;
             let lost = Error::Damaged("it cannot be read, and what it left in the indexes is not known");
             return Err(lost.about(|| name_of_entry(&table, TreeId::ITEMS, &key)));
         }
     };
-    ticket.await?;
+    (&mut made.ticket).await?;
+    let Made { change, meter, metrics, .. } = *made;
     let touched_of = |item: Option<&Item>| {
         let part = touched(change.update.as_ref()?, item?);
         (!part.is_empty()).then_some(Row::Built(part))

@@ -213,7 +213,7 @@ fn a_page_that_cannot_be_read_loses_no_table() {
             // Items may be on that page, too.
             match has(&engine, table, "item-1") {
                 Ok(there) => assert!(there),
-                Err(error) if error.is_of_one_value() => {}
+                Err(error) if error.concerns_one_value() => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -221,7 +221,7 @@ fn a_page_that_cannot_be_read_loses_no_table() {
             .map(drop)
             .or_else(|error| match error {
                 // Nothing can be added to it either.
-                damage if damage.is_of_one_value() => Ok(()),
+                damage if damage.concerns_one_value() => Ok(()),
                 other => Err(other),
             })
             .unwrap();

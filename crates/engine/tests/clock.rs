@@ -123,7 +123,7 @@ impl Driven {
         described.recovery.map(|recovery| (recovery.earliest, recovery.latest)).unwrap()
     }
 
-    /// The table as it was, or why it cannot be had.
+    /// The table as it was, or why it cannot be restored.
     fn restored(&mut self, at: UnixTime) -> Result<Vec<(String, i64)>, Error> {
         self.tables += 1;
         let target = name(&format!("copy-{}", self.tables));

@@ -69,7 +69,7 @@ fn problems(engine: &Engine) -> Vec<String> {
 fn is_named(result: Result<impl Sized, Error>) {
     let error = result.map(drop).unwrap_err();
     assert!(error.to_string().starts_with("table data, item pk=person-007: "), "{error}");
-    assert!(error.is_of_one_value());
+    assert!(error.concerns_one_value());
     assert_eq!(code::<()>(Err(error)), "InternalServerError");
 }
 
@@ -281,7 +281,7 @@ fn an_expiry_entry_of_it_goes_along() {
     let engine = open(&disk);
     let later = NOW.plus(Duration::from_secs(120));
     assert!(
-        engine.work(later, Duration::ZERO).unwrap_err().is_of_one_value(),
+        engine.work(later, Duration::ZERO).unwrap_err().concerns_one_value(),
         "it is due, and cannot be read"
     );
     put(&engine, person(7)).unwrap();

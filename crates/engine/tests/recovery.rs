@@ -542,7 +542,7 @@ fn backups_are_listed_by_table_kind_and_time_page_by_page() {
 }
 
 #[test]
-fn t10_a_deleted_table_can_be_had_back_for_35_days() {
+fn t10_a_deleted_table_can_be_restored_for_35_days() {
     let (store, engine) = stored();
     recovery(&engine, true, None, NOW).unwrap();
     put_at(&engine, "a", "Malmö", at(1));

@@ -24,7 +24,7 @@ fn spaces() -> [Space; 3] {
 
 /// Carries a request out as somebody of the space would, who writes names.
 fn ask(engine: &Engine, space: &Space, mut request: Request) -> Result<Response, ApiError> {
-    request.settle(Naming::In(space))?;
+    request.resolve_names(Naming::In(space))?;
     block_on(engine.execute_in(space, request, NOW))
 }
 
@@ -196,15 +196,17 @@ fn an_arn_names_a_table_of_another_account_and_of_no_other_region() {
     assert!(keys_of(&engine, other_region).is_empty());
 
     // Whoever named it by its ARN is answered so.
+    let mut by_arn = Request::Scan(Scan::of(said(other_account)));
+    let asked = by_arn.resolve_names(Naming::In(here)).unwrap();
     let mut answer = put_into(&engine, here, said(other_account), "guest").unwrap();
-    answer.show_in(here);
+    answer.show_as(&asked);
     let Response::PutItem(answer) = answer else { panic!("a put is answered") };
     let arn = "arn:aws:dynamodb:us-east-1:222222222222:table/data";
     assert_eq!(answer.consumed.unwrap().table.as_str(), arn);
 
     // Where all is shared, an ARN is a name.
     let mut request = Request::Scan(Scan::of(said(other_region)));
-    request.settle(Naming::Shared).unwrap();
+    request.resolve_names(Naming::Shared).unwrap();
     let Response::Scan(page) = block_on(engine.execute(request, NOW)).unwrap() else { panic!("a page") };
     assert_eq!(page.count, 2);
 }

@@ -76,6 +76,30 @@ impl Update {
         set.chain(&self.remove).chain(add).chain(delete)
     }
 
+    /// Every path whose value the update reads: `SET a = b + :one` is also about `b`.
+    pub fn read_paths(&self) -> impl Iterator<Item = &Path> {
+        let mut open: Vec<&SetOperand> = Vec::new();
+        for (_, value) in &self.set {
+            match value {
+                SetValue::Is(one) => open.push(one),
+                SetValue::Plus(one, other) | SetValue::Minus(one, other) => open.extend([one, other]),
+            }
+        }
+        let mut paths = Vec::new();
+        while let Some(operand) = open.pop() {
+            match operand {
+                SetOperand::Path(path) => paths.push(path),
+                SetOperand::Value(_) => {}
+                SetOperand::IfNotExists(path, other) => {
+                    paths.push(path);
+                    open.push(other);
+                }
+                SetOperand::ListAppend(one, other) => open.extend([&**one, &**other]),
+            }
+        }
+        paths.into_iter()
+    }
+
     /// ADD and DELETE are held against the old item first: a wrong type wins over a wrong path elsewhere.
     fn check_operands(&self, old: &Item) -> Result<(), Error> {
         use AttributeValue::{Bs, L, N, Ns, Ss};

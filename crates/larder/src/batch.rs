@@ -11,25 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use larder_engine::item_bytes;
-use larder_engine::ops::{
-    BatchGetEcho, BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, ReturnCapacity,
-};
 use larder_expr::Projection;
-use larder_model::limits::{BATCH_BYTES_MAX, BATCH_GET_KEYS_MAX, BATCH_WRITE_ITEMS_MAX};
+use larder_model::item_bytes;
+use larder_model::limits::BATCH_GET_KEYS_MAX;
 use larder_model::{Item, TableName};
+use larder_ops::{BatchGetEcho, BatchGetItem, BatchGetTable, BatchWrite, ReturnCapacity};
 use larder_schema::Fields;
 
-use crate::cache::EntityCache;
 use crate::entity::Core;
 use crate::shelf::{self, Draft, Given, Record, Shelf};
-use crate::{Error, oversize, store};
+use crate::{Error, backoff, oversize, store, write};
 
 /// Requests that are under way together.
-const REQUESTS_AT_ONCE: usize = 16;
+pub(crate) const REQUESTS_AT_ONCE: usize = 16;
 pub(crate) const ATTEMPTS_MAX: u32 = 8;
-const PAUSE_FIRST: Duration = Duration::from_millis(25);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+const PAUSE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(2));
 
 impl<R: Record> Shelf<R> {
     /// Reads many records, from the store.
@@ -102,7 +98,7 @@ impl<R: Record> Shelf<R> {
     pub async fn put_many<D: Draft<R>>(&self, drafts: impl IntoIterator<Item = D>) -> Vec<Result<R, Error>> {
         let core = &self.core;
         let drafts = drafts.into_iter().map(|draft| {
-            let version = draft.kept().and_then(|kept| kept.version);
+            let version = draft.version();
             (draft.into_fields(), version)
         });
         let drafts: Vec<_> = drafts.collect();
@@ -251,7 +247,7 @@ impl Target {
         names.filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect()
     }
 
-    fn key_of_write(&self, write: &BatchWrite) -> Item {
+    pub(crate) fn key_of_write(&self, write: &BatchWrite) -> Item {
         match write {
             BatchWrite::Put(item) => self.key_of(item),
             BatchWrite::Delete(key) => key.clone(),
@@ -356,105 +352,10 @@ pub(crate) fn never_done() -> store::Error {
 /// Puts and deletes items of one table, each whole by itself, with an outcome for each. Of several writes of one
 /// key the last is made. What L1 holds of them is forgotten.
 pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<(), Error>> {
-    write_to(&Target::of(core), writes, Some(&core.cache)).await
-}
-
-/// The same in any table. What is cached of it, and waits to be written behind, takes its turn and is told.
-pub(crate) async fn write_to(
-    target: &Target,
-    writes: Vec<BatchWrite>,
-    cache: Option<&EntityCache>,
-) -> Vec<Result<(), Error>> {
-    let keys: Vec<Vec<u8>> =
-        writes.iter().map(|write| item_bytes::encode(&target.key_of_write(write))).collect();
-    let mut last: HashMap<&[u8], usize> = HashMap::new();
-    for (at, key) in keys.iter().enumerate() {
-        last.insert(key, at);
-    }
-    let mut batches: Vec<Vec<BatchWrite>> = Vec::new();
-    let mut bytes = 0;
-    for (at, write) in writes.into_iter().enumerate() {
-        if last.get(keys[at].as_slice()) != Some(&at) {
-            continue;
-        }
-        let size = match &write {
-            BatchWrite::Put(item) => item.size(),
-            BatchWrite::Delete(key) => key.size(),
-        };
-        match batches.last_mut() {
-            // The request as JSON is longer than the items are.
-            Some(batch) if batch.len() < BATCH_WRITE_ITEMS_MAX && (bytes + size) * 2 < BATCH_BYTES_MAX => {
-                batch.push(write);
-                bytes += size;
-            }
-            _ => {
-                batches.push(vec![write]);
-                bytes = size;
-            }
-        }
-    }
-    let writes = futures_util::stream::iter(batches).map(|batch| async move {
-        let keys: Vec<Item> = batch.iter().map(|write| target.key_of_write(write)).collect();
-        let Some(cache) = cache else { return write_batch(target, batch).await };
-        let _turns = cache.turns(&keys).await;
-        let outcomes = write_batch(target, batch).await;
-        for key in &keys {
-            cache.wrote(key, !outcomes.contains_key(&item_bytes::encode(key)));
-        }
-        outcomes
-    });
-    let mut failed: HashMap<Vec<u8>, Result<(), Error>> = HashMap::new();
-    let mut writes = writes.buffer_unordered(REQUESTS_AT_ONCE);
-    while let Some(outcomes) = writes.next().await {
-        failed.extend(outcomes);
-    }
-    drop(writes);
-    keys.iter().map(|key| failed.get(key).cloned().unwrap_or(Ok(()))).collect()
-}
-
-/// What was not written, and why.
-async fn write_batch(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
-    let key = |write: &BatchWrite| target.key_of_write(write);
-    let mut outcomes = HashMap::new();
-    let mut left = batch;
-    for attempt in 1.. {
-        let request = BatchWriteItem {
-            tables: vec![(target.table.clone(), left.clone())],
-            capacity: ReturnCapacity::None,
-            collection_metrics: false,
-        };
-        match target.store.batch_write_item(request).await {
-            Ok(unprocessed) => left = unprocessed.into_iter().flat_map(|(_, writes)| writes).collect(),
-            // Puts and deletes can be made twice.
-            Err(error) if attempt < ATTEMPTS_MAX && error.is_transient() => {}
-            // One that the table cannot take has all of them refused.
-            Err(error) if left.len() > 1 && !error.is_transient() => {
-                for write in left {
-                    outcomes.extend(Box::pin(write_batch(target, vec![write])).await);
-                }
-                break;
-            }
-            Err(error) => {
-                let keys: Vec<Item> = left.iter().map(key).collect();
-                fail(&mut outcomes, &keys, &error);
-                break;
-            }
-        }
-        if left.is_empty() {
-            break;
-        }
-        if attempt >= ATTEMPTS_MAX {
-            let keys: Vec<Item> = left.iter().map(key).collect();
-            fail(&mut outcomes, &keys, &never_done());
-            break;
-        }
-        pause(attempt).await;
-    }
-    outcomes
+    write::many(&Target::of(core), writes, Some(&core.cache)).await
 }
 
 /// Longer each time, and never the same for two who were turned away together.
 pub(crate) async fn pause(attempt: u32) {
-    let longest = PAUSE_FIRST.saturating_mul(2u32.saturating_pow(attempt.min(16))).min(PAUSE_MAX);
-    tokio::time::sleep(longest.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+    tokio::time::sleep(backoff::spread(backoff::doubled(PAUSE, attempt.saturating_add(1)))).await;
 }

@@ -4,9 +4,9 @@
 //! read.rs       the order, and what is done when one of them fails
 //! freshness.rs  item + policy + now → fresh, stale or gone
 //! l1.rs         records in memory
-//! flight.rs     one load per key in this process; lease.rs across processes
+//! flight.rs     one load per key in this process; shared_flight.rs across processes
 //! loads.rs      loads that a write has overtaken
-//! write.rs      writes behind; queue.rs what waits
+//! write.rs      writes behind; queue.rs what waits, turns.rs who may write a key
 //! ```
 //!
 //! An item of ours that holds no record carries `larder_absent`: the memory of an absence, or a load that is under
@@ -15,10 +15,12 @@
 mod flight;
 pub(crate) mod freshness;
 mod l1;
-mod lease;
+mod loader;
 mod loads;
 mod queue;
 pub(crate) mod read;
+mod shared_flight;
+mod turns;
 mod write;
 
 use std::fmt;
@@ -37,18 +39,19 @@ use parking_lot::Mutex;
 use crate::entity::{Core, timestamp};
 use crate::observe::{Observer, Sink, Stats};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
-use crate::source::{BoxError, Known, Load, Source};
+use crate::source::{BoxError, IntoLoad, Known, Source};
 use crate::store::Patience;
 use crate::write::{Outcome, Over};
 use crate::{Error, Schema, oversize};
 
 use flight::Flights;
 use l1::L1;
+pub use loader::{Loaded, Loader};
 use loads::Loads;
-use read::{FlightKey, Landed, Loader, Stored, Subject};
-pub(crate) use write::Write;
-use write::{Behind, Turns};
+use read::{FlightKey, Landed, Stored, Subject};
+use write::Behind;
 pub use write::{Drained, Unwritten};
+pub(crate) use write::{Turns, Write};
 
 /// Until when somebody has the right to load the item, in Unix milliseconds; and who.
 pub(crate) const FLIGHT: &str = "larder_flight";
@@ -72,11 +75,15 @@ pub(crate) fn identity(key: &Item) -> Identity {
             // Keys are texts, numbers and bytes; a store refuses any other before this matters.
             _ => (b'?', &[]),
         };
-        bytes.push(kind);
-        bytes.extend_from_slice(&part.len().to_be_bytes());
-        bytes.extend_from_slice(part);
+        identity_part(&mut bytes, kind, part);
     }
     bytes.into()
+}
+
+pub(crate) fn identity_part(bytes: &mut Vec<u8>, kind: u8, part: &[u8]) {
+    bytes.push(kind);
+    bytes.extend_from_slice(&part.len().to_be_bytes());
+    bytes.extend_from_slice(part);
 }
 
 /// What the entities of one system share.
@@ -133,9 +140,27 @@ impl EntityCache {
         }
     }
 
-    /// The right to write these keys past the queue of writes behind. `None` when that has nothing of any.
-    pub(crate) async fn turns<'k>(&self, keys: impl IntoIterator<Item = &'k Item>) -> Option<Turns<'_>> {
+    /// The right to write these keys past the queue of writes behind.
+    pub(crate) async fn turns<'k>(&self, keys: impl IntoIterator<Item = &'k Item>) -> Turns<'_> {
         self.behind.turns(keys.into_iter().map(identity).collect()).await
+    }
+
+    /// A key was written in its turn: what waited for it before is not written any more.
+    pub(crate) fn replaced(&self, key: &Item, turns: &Turns<'_>) {
+        turns.drop_older(&identity(key), Arc::ptr_eq);
+    }
+
+    /// What waited for the key of these turns is written.
+    pub(crate) fn flushed(&self, key: &Item, turns: &Turns<'_>) {
+        self.replaced(key, turns);
+        self.behind.flushed();
+    }
+
+    /// Forgets all records in L1.
+    pub(crate) fn clear_l1(&self) {
+        if let Some(l1) = &self.l1 {
+            l1.clear();
+        }
     }
 
     /// What waits to be written behind for a key and is not begun.
@@ -153,19 +178,10 @@ impl EntityCache {
         self.behind.drop_pending(&identity(key), is_meant).await
     }
 
-    /// A write took the place of this one.
-    pub(crate) fn replaced(&self, key: &Item, write: &Arc<Write>) {
-        self.behind.forget_this(&identity(key), write);
-    }
-
-    /// Forgets what L1 holds for a key, because the store was written or may have been. What waits to be written
-    /// behind is older than what was written, and goes too; after a write that failed it still has to be written.
-    pub(crate) fn wrote(&self, key: &Item, is_written: bool) {
+    /// Forgets what L1 holds for a key, because the store was written or may have been.
+    pub(crate) fn wrote(&self, key: &Item) {
         let key = identity(key);
         self.loads.overtake(&key);
-        if is_written {
-            self.behind.forget(&key);
-        }
         self.forget_in_l1(&key);
     }
 
@@ -250,7 +266,7 @@ impl<R: Record> Shelf<R> {
 
     /// Read-through: from L1, else from the store, else from the source, which is called once however many ask.
     ///
-    /// The loader takes the key's fields and returns a value, an `Option` of one, or a [`Load`]. It may be called
+    /// The loader takes the key's fields and returns a value, an `Option` of one, or a [`Load`](crate::Load). It may be called
     /// again, as the schema's `retry` says, and goes on when the caller goes away.
     ///
     /// What the source does not have is [`Error::Absent`]. A source that fails is an error only when nothing
@@ -281,14 +297,14 @@ impl<R: Record> Shelf<R> {
     ) -> Result<Fetched<R>, Error>
     where
         F: Future<Output = Result<L, E>> + Send + 'static,
-        L: Into<Load<R::Value>>,
+        L: IntoLoad<R::Value>,
         E: Into<BoxError>,
     {
         self.fetch_with(key, move |ask, _| load(ask)).await
     }
 
     /// Like [`fetch`](Self::fetch), with what is kept already, for sources that can answer
-    /// [not modified](Load::not_modified).
+    /// [not modified](crate::Load::not_modified).
     ///
     /// ```
     /// # larder::schema!("examples/pages.larder");
@@ -321,17 +337,18 @@ impl<R: Record> Shelf<R> {
     ) -> Result<Fetched<R>, Error>
     where
         F: Future<Output = Result<L, E>> + Send + 'static,
-        L: Into<Load<R::Value>>,
+        L: IntoLoad<R::Value>,
         E: Into<BoxError>,
     {
         let key = key.into();
-        let subject = self.subject(key.clone())?;
-        if let Some(hit) = read::hit(&subject) {
+        let fields = key.clone().into_fields();
+        if let Some(hit) = read::hit(&self.core, &fields) {
             return Ok(hit);
         }
-        let loader: Loader<R::Value> = Arc::new(move |known| {
+        let subject = self.subject_of(fields)?;
+        let loader: read::Loader<R::Value> = Arc::new(move |known| {
             let loading = load(R::Ask::from(key.clone()), known);
-            Box::pin(async move { loading.await.map(Into::into).map_err(Into::into) })
+            Box::pin(async move { loading.await.map(IntoLoad::into_load).map_err(Into::into) })
         });
         // Boxed: a hit need not move what a miss needs.
         Box::pin(read::fetch(subject, loader)).await
@@ -419,7 +436,10 @@ impl<R: Record> Shelf<R> {
     }
 
     fn subject(&self, key: R::Key) -> Result<OneRecord<R>, Error> {
-        let fields = key.into_fields();
+        self.subject_of(key.into_fields())
+    }
+
+    fn subject_of(&self, fields: Fields) -> Result<OneRecord<R>, Error> {
         let key = self.core.key(&fields)?;
         Ok(OneRecord {
             identity: identity(&key),
@@ -490,7 +510,7 @@ impl<R: Record> Subject for OneRecord<R> {
     }
 
     fn encode(&self, value: R::Value, old: &[Item], now: UnixTime) -> Result<Vec<Item>, Error> {
-        let mut fields = R::value_fields(value);
+        let mut fields = value.into_fields();
         fields.extend(self.fields.clone());
         let fields = self.core.checked(fields)?;
         let lasting = old.first().filter(|old| !self.core.is_expired(old, now));
@@ -672,7 +692,7 @@ impl<R> Fetched<R> {
         Age(self.age)
     }
 
-    /// How the store failed on the way, if it did and it was gone on without it.
+    /// How the store failed on the way, if it did and the call continued without it.
     ///
     /// ```
     /// # larder::schema!("examples/pages.larder");
@@ -814,11 +834,12 @@ pub enum Origin {
 /// let fails = |_url: String| async { Err::<String, _>(std::io::Error::other("no network")) };
 /// let page = pages.pages().fetch("https://example.com/", fails).await?;
 /// let Origin::Stale(StaleReason::SourceFailed(cause)) = page.origin() else { panic!("it is old") };
-/// assert!(cause.ends_with("no network"));
+/// assert!(cause.to_string().ends_with("no network"));
+/// assert!(cause.loader_error::<std::io::Error>().is_some());
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StaleReason {
     /// A new one is being fetched.
@@ -826,8 +847,20 @@ pub enum StaleReason {
     /// The source takes longer than its soft timeout.
     SlowSource,
     /// The source failed in this way.
-    SourceFailed(String),
+    SourceFailed(Arc<Error>),
 }
+
+/// Failures are the same when their words are.
+impl PartialEq for StaleReason {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::SourceFailed(ours), Self::SourceFailed(theirs)) => ours.to_string() == theirs.to_string(),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+impl Eq for StaleReason {}
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -839,5 +872,38 @@ impl fmt::Display for Origin {
             Self::Stale(StaleReason::SlowSource) => f.pad("stale, the source is slow"),
             Self::Stale(StaleReason::SourceFailed(cause)) => write!(f, "stale, the source failed: {cause}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_schema::Sampler;
+    use larder_schema::{Environment, NoFiles};
+
+    use super::*;
+    use crate::{Store, System};
+
+    #[tokio::test]
+    async fn a_key_has_one_identity_however_it_is_made() {
+        let mut made_at_once = 0;
+        for name in ["keiba", "tdnet", "weather", "shops", "lunch"] {
+            let path = format!("{}/../../schemas/{name}.larder", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let schema =
+                Schema::load("test.larder", &text, &mut NoFiles, &Environment::new()).schema.unwrap();
+            let system = System::on(schema, Store::memory().await, Environment::new()).unwrap();
+            for entity in system.schema().tables.iter().flat_map(|table| &table.entities) {
+                let core = system.core(&entity.name).unwrap();
+                let Some(mut samples) = Sampler::new(system.schema(), &entity.name, 7) else { continue };
+                for fields in (0..20).filter_map(|_| samples.sample().ok()) {
+                    let (Ok(key), Some(at_once)) = (core.key(&fields), core.identity_at_once(&fields)) else {
+                        continue;
+                    };
+                    made_at_once += 1;
+                    assert_eq!(*identity(&key), *at_once, "{name}.{}: {key:?}", entity.name);
+                }
+            }
+        }
+        assert!(made_at_once > 100, "{made_at_once}");
     }
 }

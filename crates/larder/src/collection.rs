@@ -14,9 +14,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future;
-use larder_engine::ops::{self, ReturnCapacity};
 use larder_expr::{KeyCondition, KeyTest, SortTest};
 use larder_model::{AttributeValue, Item, UnixTime};
+use larder_ops::{self as ops, ReturnCapacity};
 use larder_schema::schema::{Consistency, KeySource};
 use larder_schema::{ABSENT, BuildError, CHUNK, Fields};
 
@@ -24,7 +24,7 @@ use crate::cache::read::{self, Loader, Stored, Subject};
 use crate::cache::{self, Identity, Write};
 use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
-use crate::source::{BoxError, Load};
+use crate::source::{BoxError, IntoLoad};
 use crate::store::Patience;
 use crate::write::{Outcome, Over};
 use crate::{Error, Fetched, Look, System, Transaction, Unread, batch, oversize};
@@ -396,14 +396,14 @@ impl<G: Gather> Collection<G> {
     ) -> Result<Fetched<G>, Error>
     where
         F: Future<Output = Result<L, E>> + Send + 'static,
-        L: Into<Load<G::New>>,
+        L: IntoLoad<G::New>,
         E: Into<BoxError>,
     {
         let key = key.into();
         let subject = self.subject(key.clone().into_fields())?;
         let loader: Loader<G::New> = Arc::new(move |_known| {
             let loading = load(G::Ask::from(key.clone()));
-            Box::pin(async move { loading.await.map(Into::into).map_err(Into::into) })
+            Box::pin(async move { loading.await.map(IntoLoad::into_load).map_err(Into::into) })
         });
         read::fetch(subject, loader).await
     }

@@ -15,7 +15,8 @@ use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{CheckMode, KeySource, Ttl};
 use larder_schema::{ABSENT, Entity, FRESH_UNTIL, Fields, Scope, Table, VERSION, Value, Violation};
 
-use crate::cache::{EntityCache, Shared, freshness};
+use crate::cache::{self, EntityCache, Shared, freshness};
+use crate::lifecycle::Watched;
 use crate::observe::Observer;
 use crate::{Error, Invalid, Schema, Store};
 
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     key_places: Vec<usize>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) cache: EntityCache,
+    /// The leases of its lifecycles, as they were seen.
+    pub(crate) watched: Watched,
 }
 
 impl Core {
@@ -52,7 +55,18 @@ impl Core {
         let in_key = entity.key_fields();
         let key_places =
             entity.order.iter().copied().filter(|&at| in_key.contains(&entity.fields[at].name)).collect();
-        Self { table_at, entity_at, table_name, store, ttl_millis, key_places, observer, cache, schema }
+        Self {
+            table_at,
+            entity_at,
+            table_name,
+            store,
+            ttl_millis,
+            key_places,
+            observer,
+            cache,
+            watched: Watched::default(),
+            schema,
+        }
     }
 
     pub(crate) fn table(&self) -> &Table {
@@ -112,6 +126,30 @@ impl Core {
         Ok(key)
     }
 
+    /// What [`cache::identity`] says of the key that these fields make, at once. `None` where a key takes more than its
+    /// templates, or cannot be made.
+    pub(crate) fn identity_at_once(&self, fields: &Fields) -> Option<Vec<u8>> {
+        if !self.key_places.is_empty() {
+            return None;
+        }
+        let (table, entity) = (self.table(), self.entity());
+        let parts =
+            [(Some(&table.partition), Some(&entity.partition)), (table.sort.as_ref(), entity.sort.as_ref())];
+        let mut texts = [(None, String::new()), (None, String::new())];
+        for (text, (attribute, source)) in texts.iter_mut().zip(parts) {
+            let (Some(attribute), Some(source)) = (attribute, source) else { continue };
+            let KeySource::Template(template) = source else { return None };
+            *text = (Some(&attribute.attribute), template.build(fields).ok()?);
+        }
+        // As in an item: by name.
+        texts.sort_by_key(|(name, _)| *name);
+        let mut bytes = Vec::with_capacity(64);
+        for (_, text) in texts.iter().filter(|(name, _)| name.is_some()) {
+            cache::identity_part(&mut bytes, b'S', text.as_bytes());
+        }
+        Some(bytes)
+    }
+
     /// The key alone of a stored item.
     pub(crate) fn key_of(&self, item: &Item) -> Item {
         let table = self.table();
@@ -138,7 +176,7 @@ impl Core {
         }
         for (name, value) in &mut fields {
             if let Some(field) = entity.field(name) {
-                self.schema.settle(&field.kind, value);
+                self.schema.conform(&field.kind, value);
             }
         }
         let violations = self.schema.violations(entity, &fields);
@@ -278,19 +316,19 @@ impl Core {
 
     /// The condition that there is none, or an expired one.
     pub(crate) fn is_not_there(&self, now: UnixTime) -> Condition {
-        let mut condition = Condition::NotExists(Path::attribute(&self.table().partition.attribute));
-        for name in self.ends_in() {
-            let over = Condition::Compare {
-                left: Operand::Path(Path::attribute(name)),
-                comparator: Comparator::Less,
-                right: Operand::value(now.seconds()),
-            };
-            condition = or(condition, over);
-        }
-        if self.has_markers() {
-            condition = or(condition, Condition::Exists(Path::attribute(ABSENT)));
-        }
-        condition
+        let missing = Condition::NotExists(Path::attribute(&self.table().partition.attribute));
+        let marker = self.has_markers().then(|| Condition::Exists(Path::attribute(ABSENT)));
+        self.has_ended(now).into_iter().chain(marker).fold(missing, or)
+    }
+
+    /// The condition that there is an item whose time is over, where items have one.
+    pub(crate) fn has_ended(&self, now: UnixTime) -> Option<Condition> {
+        let over = self.ends_in().map(|name| Condition::Compare {
+            left: Operand::Path(Path::attribute(name)),
+            comparator: Comparator::Less,
+            right: Operand::value(now.seconds()),
+        });
+        over.reduce(or)
     }
 
     /// The attributes that may say when an item ends.

@@ -2,7 +2,7 @@
 
 use larder_schema::{BuildError, EnvironmentError, ItemError, RecordError, Violation};
 
-use crate::store;
+use crate::{SourceError, store};
 
 /// Why a call of the layer failed. Each names the entity and the key it is about.
 ///
@@ -24,6 +24,7 @@ use crate::store;
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum Error {
     /// The record breaks its checks. All that is wrong is listed.
     #[error(transparent)]
@@ -51,12 +52,12 @@ pub enum Error {
     Store(#[from] store::Error),
     /// The source failed, and there was nothing stale to give instead.
     #[error("{entity} {key} could not be loaded: {cause}")]
-    Source { entity: String, key: String, cause: String },
+    Source { entity: String, key: String, cause: SourceError },
     /// Neither the store nor the source had it.
     #[error(
-        "{entity} {key} could not be had: the store failed ({store}), and so did the source ({source_cause})"
+        "{entity} {key} is not available: the store failed ({store}), and so did the source ({source_cause})"
     )]
-    Down { entity: String, key: String, store: Box<Error>, source_cause: String },
+    Down { entity: String, key: String, store: Box<Error>, source_cause: SourceError },
     /// Larger than an item may be, and the schema says to refuse that.
     #[error("{entity} {key} has {bytes} bytes, and an item may have {limit}: {hint}")]
     TooLarge { entity: String, key: String, bytes: usize, limit: usize, hint: &'static str },
@@ -67,7 +68,7 @@ pub enum Error {
     #[error("{entity} {key} cannot be read: {cause}")]
     Corrupt { entity: String, key: String, cause: String },
     /// A key that cannot be made from what was given.
-    #[error("the key of {entity} cannot be made: {cause}")]
+    #[error("the key of {entity} cannot be built: {cause}")]
     Key { entity: String, cause: BuildError },
     /// Something that is not in the record has to be there to write it.
     #[error("{entity} cannot be written: {cause}")]
@@ -103,6 +104,27 @@ impl Error {
     /// ```
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent { .. })
+    }
+
+    /// The error that a loader gave, as it was, if it is of this type: of a source that failed, whether the store did or not.
+    ///
+    /// ```
+    /// # larder::schema!("examples/pages.larder");
+    /// # use pages::Pages;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pages = Pages::open(larder::Store::memory().await).await?;
+    /// let fails = |_url: String| async { Err::<String, _>(std::io::Error::other("no network")) };
+    /// let error = pages.pages().fetch("https://example.com/", fails).await.unwrap_err();
+    /// assert_eq!(error.loader_error::<std::io::Error>().map(std::io::Error::kind), Some(std::io::ErrorKind::Other));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn loader_error<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Source { cause, .. } | Self::Down { source_cause: cause, .. } => cause.downcast_ref(),
+            _ => None,
+        }
     }
 
     /// Whether the same call may succeed later, or after reading again.

@@ -39,10 +39,17 @@ struct TableRules {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RulesError {
+    /// A parameter of the schema cannot be read from the environment.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
+    /// Two systems declare the same table.
     #[error("table {table} is declared by two systems, {} and {}", systems[0], systems[1])]
-    Twice { table: TableName, systems: [String; 2] },
+    Twice {
+        /// The table.
+        table: TableName,
+        /// Who declare it.
+        systems: [String; 2],
+    },
 }
 
 impl Rules {
@@ -112,6 +119,7 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// A guard that holds every write against these rules, and counts what breaks them.
     pub fn new(rules: Arc<Rules>, mode: Mode, tally: Arc<Tally>) -> Self {
         Self { rules, mode, tally }
     }

@@ -5,7 +5,7 @@
 //! plan; of a scan only the first page, and the rest is reckoned from the size the schema's workload states.
 //!
 //! Promises:
-//! - Nothing is removed before [`Plan::run`]. A table is scanned only where the schema says `scan ask` or
+//! - Nothing is removed before [`InvalidationPlan::run`]. A table is scanned only where the schema says `scan ask` or
 //!   `scan allow`, and with `ask` only by a plan that could be looked at.
 //! - A run that fails can be run again, and goes on where it stopped.
 //! - A sweep never removes what was renewed meanwhile.
@@ -16,10 +16,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use larder_engine::ops::{self, ReturnCapacity};
 use larder_expr::{Comparator, Condition, Operand};
 use larder_model::limits::READ_UNIT_BYTES;
 use larder_model::{AttributeValue, Item, Path, UnixTime};
+use larder_ops::{self as ops, ReturnCapacity};
 use larder_schema::schema::{Index, KeySource, Label, Scan};
 use larder_schema::{ABSENT, BuildError, CHUNK, Expr, Fields, Hole, PARTS, Scope, Value};
 use parking_lot::Mutex;
@@ -153,7 +153,7 @@ impl<R: Record> Invalidation<R> {
     }
 
     /// Finds out how to go about it and what it costs.
-    pub async fn plan(self) -> Result<Plan, Error> {
+    pub async fn plan(self) -> Result<InvalidationPlan, Error> {
         let mut wanted = Wanted::new(&self.core, self.given, self.label, self.expired)?;
         let how = wanted.how(&self.core)?;
         if matches!(how, How::Scan(_)) && self.core.entity().policy.scan == Scan::Deny {
@@ -162,7 +162,7 @@ impl<R: Record> Invalidation<R> {
                 self.core.name()
             )));
         }
-        let mut plan = Plan {
+        let mut plan = InvalidationPlan {
             core: self.core,
             wanted,
             how,
@@ -170,7 +170,7 @@ impl<R: Record> Invalidation<R> {
             bytes: 0,
             units: Units::default(),
             exact: true,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(Run::default()),
         };
         plan.reckon().await?;
         Ok(plan)
@@ -224,7 +224,7 @@ impl<R: Record> Invalidation<R> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Plan {
+pub struct InvalidationPlan {
     core: Arc<Core>,
     wanted: Wanted,
     how: How,
@@ -232,7 +232,7 @@ pub struct Plan {
     bytes: u64,
     units: Units,
     exact: bool,
-    state: Mutex<State>,
+    state: Mutex<Run>,
 }
 
 /// How far a run has come.
@@ -263,7 +263,7 @@ pub struct Progress {
 }
 
 #[derive(Default)]
-struct State {
+struct Run {
     start: Option<Item>,
     over: bool,
     progress: Progress,
@@ -278,13 +278,13 @@ enum How {
     Scan(Option<Condition>),
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for InvalidationPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Plan({self})")
+        write!(f, "InvalidationPlan({self})")
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for InvalidationPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.exact {
             f.write_str("about ")?;
@@ -300,7 +300,7 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Plan {
+impl InvalidationPlan {
     /// How many items would be removed.
     pub fn items(&self) -> u64 {
         self.items
@@ -331,7 +331,7 @@ impl Plan {
         self.run_with(|_| ()).await
     }
 
-    /// Like [`Plan::run`], and tells after each page how far it is.
+    /// Like [`InvalidationPlan::run`], and tells after each page how far it is.
     ///
     /// ```
     /// # larder::schema!("examples/pages.larder");
@@ -391,7 +391,7 @@ impl Plan {
         for write in self.pending() {
             let key = self.core.key_of(&write.item);
             if self.core.cache.drop_pending(&key, |item| self.is_meant(item)).await {
-                self.core.cache.wrote(&key, false);
+                self.core.cache.wrote(&key);
                 let mut state = self.state.lock();
                 state.progress.removed += 1;
                 state.dropped.insert(cache::identity(&key));

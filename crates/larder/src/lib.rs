@@ -29,6 +29,14 @@
 //! Tables of an embedded store are made as it is opened. Elsewhere [`provision`] plans them and brings them into
 //! the shape a schema asks for.
 //!
+//! # Features
+//!
+//! Both are on by default. A program that keeps its data in an embedded store needs neither.
+//!
+//! - `dynamodb`: the store at `dynamodb:`, and the official SDK's client of any store.
+//! - `tools`: [`census`], [`export`], [`migrate`], [`probe`], [`text`] and [dumps](Stored): what the `larder` command and the
+//!   console do rather than programs.
+//!
 //! # The schemas of the examples
 //!
 //! `examples/library.larder`
@@ -49,18 +57,16 @@
 #![doc = include_str!("../examples/shops.larder")]
 //! ```
 
-pub mod census;
-pub mod export;
+#![deny(missing_docs)]
+
 pub mod guard;
-pub mod migrate;
 pub mod price;
-pub mod probe;
 pub mod provision;
 pub mod store;
-pub mod text;
 
 #[doc(hidden)]
 pub mod __private;
+mod backoff;
 mod batch;
 mod breaker;
 mod cache;
@@ -69,7 +75,6 @@ mod entity;
 mod error;
 mod invalidate;
 mod lifecycle;
-mod moving;
 mod observe;
 mod oversize;
 mod query;
@@ -79,14 +84,16 @@ mod shelf;
 mod source;
 mod sync;
 mod system;
+#[cfg(feature = "tools")]
+mod tools;
 mod transact;
 mod unread;
 mod write;
 
-pub use cache::{Age, Drained, Fetched, Look, Origin, StaleReason, Unwritten, Why};
+pub use cache::{Age, Drained, Fetched, Loaded, Loader, Look, Origin, StaleReason, Unwritten, Why};
 pub use collection::{Collection, Entries, Gather, Members};
 pub use error::{Error, Invalid, Obstacle};
-pub use invalidate::{Invalidation, Plan, Progress};
+pub use invalidate::{Invalidation, InvalidationPlan, Progress};
 /// # Example
 ///
 /// With this in `examples/notes.larder`:
@@ -118,18 +125,26 @@ pub use larder_macros::schema;
 pub use larder_model::{Clock, Number, UnixTime};
 pub use larder_schema::{Environment, Fields, Schema, Value, Violation, jiff};
 pub use lifecycle::{Claim, Claims, Group, Lease, Lifecycle, Listing, Standing};
-pub use moving::{Restored, Stored};
 pub use observe::{Stats, emf, prometheus};
 pub use query::{Explanation, Page, Query};
 pub use record::{Deleted, Put, Update};
 pub use scan::{Estimate, Scan};
 pub use serde_json;
 pub use shelf::{Draft, Entry, FieldType, Given, Kept, Loose, Misread, Record, Rest, Shelf, View};
-pub use source::{Known, Load, Permanent};
+pub use source::{BoxError, IntoLoad, Known, Load, Permanent, SourceError};
 pub use store::{Address, Store, at_most};
 pub use system::System;
+#[cfg(feature = "tools")]
+pub use tools::moving::{Restored, Stored};
+#[cfg(feature = "tools")]
+pub use tools::{census, export, migrate, probe, statement, text};
 pub use transact::Transaction;
 pub use unread::{FirstUnread, Unread};
+
+/// The program in the crate's README runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 /// The program in the guide runs.
 #[cfg(doctest)]

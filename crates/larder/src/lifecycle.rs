@@ -4,25 +4,36 @@
 //! a [`Lease`], and left through that lease alone. Who dies while holding a lease loses it when it runs out,
 //! and the next claim takes the item over.
 //!
+//! A lease runs out for whoever has watched it (`watched.rs`): the item stayed as it is for the lease's length, by the
+//! time that passed in one program. What the clocks of two machines say is not compared, except where the program says how
+//! far they may be apart ([`Claim::clocks_within`]), on an embedded store, whose one process has one clock, and by
+//! [`Lifecycle::release`], which is a person's decision. `<lifecycle>_until` is for people, listings, and programs without this layer.
+//!
 //! Besides the four attributes that the schema names, a leased item carries `larder_<lifecycle>_from`: the state
 //! it goes back to when the work is not done. Outside a leased state, `<lifecycle>_until` says before when the
-//! item is not claimed again, because work on it failed.
+//! item is not claimed again, because work on it failed; `larder_<lifecycle>_error` says why, until the next claim.
 //!
 //! Promises:
 //! - Only declared transitions happen, and a transition that lost a race changes nothing.
-//! - Two claims never hold one item: each has a fencing number of its own, and only the last one can write.
+//! - Two claims never hold one item, as long as time passes equally fast for their programs: a holder gives up, or
+//!   is told, before its lease is over for anybody else. A program that stands still and goes on (a machine asleep, a
+//!   long pause) finds out at its next renewal, at most a third of the lease after; what it wrote meanwhile elsewhere
+//!   can be told by its [number](Lease::fence).
+//! - Each claim has a number of its own that grows, and only the last one can write the item.
 //! - An answer that was lost does not lose the work: what a call wrote itself counts as done.
 
 mod claim;
 mod lease;
 mod list;
 mod step;
+mod watched;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
-use larder_model::{AttributeValue, Item, UnixTime};
+use larder_model::{AttributeValue, Item, UnixTime, item_bytes};
 use larder_schema::jiff::Timestamp;
 use larder_schema::jiff::tz::TimeZone;
 use larder_schema::schema::{LeaseAttributes, Retry, State, Transition};
@@ -35,9 +46,15 @@ use crate::shelf::{self, Draft, Given, Kept, Record, Shelf};
 pub use claim::{Claim, Claims};
 pub use lease::Lease;
 pub use list::Listing;
+pub(crate) use watched::Watched;
 
 /// Work that fails is tried again for ever, after these pauses, where the schema does not say `retry`.
 const RETRY: Retry = Retry { attempts: u32::MAX, backoff_millis: (60_000, 3_600_000) };
+
+/// What is kept of an error.
+const ERROR_BYTES_MAX: usize = 1024;
+/// What is kept where an error may tell a secret.
+const UNTOLD: &str = "the log of the program says why: the entity has secrets, which an error may tell";
 
 impl<R: Record> Shelf<R> {
     /// A lifecycle of the entity, by its name.
@@ -184,7 +201,8 @@ impl<R: Record> Lifecycle<R> {
         Claim::new(self.track.clone(), group.into())
     }
 
-    /// Takes one record, due or not, unless somebody else holds it.
+    /// Takes one record, due or not, unless somebody else holds it. What somebody else held is taken once its lease was
+    /// seen to be over, so whoever waits for a record asks again from time to time.
     ///
     /// ```
     /// # larder::schema!("examples/shops.larder");
@@ -285,7 +303,8 @@ impl<R: Record> Lifecycle<R> {
         Listing::in_state(self.track.clone(), state)
     }
 
-    /// Gives back what is stuck: it is due again, and counts as not tried. A lease that lives is left alone.
+    /// Gives back what is stuck: it is due again, and counts as not tried. A lease that lives by this machine's clock is left
+    /// alone. Of one that lives by its holder's clock only, the holder finds out at its next renewal.
     ///
     /// ```
     /// # larder::schema!("examples/shops.larder");
@@ -305,6 +324,34 @@ impl<R: Record> Lifecycle<R> {
     pub async fn release(&self, key: impl Into<R::Key>) -> Result<R, Error> {
         let item = self.track.release(&self.key(key)?).await?;
         self.read(&item)
+    }
+
+    /// Ends the pause of a record on which work failed: it is due at once. Its attempts and its error stay. What does not pause
+    /// stays as it is, and what is held, or stuck, is refused.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// shops.crawl().hold("a.de").await?.retry("the shop did not answer").await?;
+    /// assert!(shops.crawl().due("DE").await?.is_empty(), "it is left alone for a while");
+    /// shops.crawl().retry_now("a.de").await?;
+    /// assert_eq!(shops.crawl().due("DE").await?[0].error.as_deref(), Some("the shop did not answer"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn retry_now(&self, key: impl Into<R::Key>) -> Result<R, Error> {
+        let item = self.track.retry_now(&self.key(key)?).await?;
+        self.read(&item)
+    }
+
+    /// Where an item stands, as it was read by [`Store::get_item`](crate::Store::get_item), whether or not its record can be read.
+    /// `None` where it is in no state that the schema knows.
+    pub fn standing_of(&self, item: &Item) -> Option<Standing<()>> {
+        self.track.stand_alone(item)
     }
 
     fn key(&self, key: impl Into<R::Key>) -> Result<Item, Error> {
@@ -384,6 +431,12 @@ pub struct Standing<R> {
     pub attempts: i64,
     /// It was tried as often as the schema allows, and is left alone until it is released.
     pub exhausted: bool,
+    /// Its lease ran out, and nobody has taken it over: it can be released.
+    pub stuck: bool,
+    /// Work on it failed, and it is not claimed before `until`.
+    pub pauses: bool,
+    /// Why work on it failed last, since it was last claimed.
+    pub error: Option<String>,
 }
 
 impl<R> std::ops::Deref for Standing<R> {
@@ -552,12 +605,51 @@ impl Track {
         }
     }
 
+    /// Whether an item in a leased state may be taken over: the lease was seen to be over, or nobody has it. `apart` is how
+    /// far the clocks of those who claim may be from each other, if that is known.
+    fn is_free_of(&self, state: &State, item: &Item, apart: Option<Duration>) -> bool {
+        let written = self.written(item);
+        let (Some(millis), Some(until)) = (state.lease_millis, written.until) else {
+            return self.ran_out(state, item, self.core.unix_now());
+        };
+        if written.owner.is_none() {
+            return true;
+        }
+        let is_past = |apart| until.plus(apart).seconds() < self.core.unix_now().seconds();
+        // Nobody else's clock is in it: what it says is so, also when a test has stopped it.
+        if self.core.store.has_one_clock() {
+            return is_past(Duration::ZERO);
+        }
+        let now = self.core.store.clock().elapsed();
+        let seen = self.core.watched.is_over(self.watched_at(item), &written, duration(millis), now);
+        seen || apart.is_some_and(is_past)
+    }
+
+    /// Whether a lease was looked at so lately that there is no need to read its item again.
+    fn is_watched(&self, state: &State, item: &Item, apart: Option<Duration>) -> bool {
+        let Some(millis) = state.lease_millis else { return false };
+        apart.is_none() && !self.core.store.has_one_clock() && {
+            let now = self.core.store.clock().elapsed();
+            self.core.watched.is_known(&self.watched_at(item), duration(millis), now)
+        }
+    }
+
+    /// Notes a lease of our own, as it is written.
+    fn watch(&self, key: &Item, written: &Written, length: Duration) {
+        let now = self.core.store.clock().elapsed();
+        let _ = self.core.watched.note(self.watched_at(key), written, length, now);
+    }
+
+    /// By the key as bytes: as people read it, two keys may look the same.
+    fn watched_at(&self, item: &Item) -> watched::Place {
+        (self.at, item_bytes::encode(&self.core.key_of(item)))
+    }
+
     /// Whether there is no attempt left.
     fn is_exhausted(&self, written: &Written) -> bool {
         written.attempts > i64::from(self.retry().attempts)
     }
 
-    /// `None` when the item is in no state.
     /// The state an item is in.
     fn state_in(&self, item: &Item) -> Result<&State, Error> {
         let lifecycle = self.lifecycle();
@@ -575,20 +667,68 @@ impl Track {
     }
 
     fn stand<R: Record>(&self, item: &Item) -> Option<Result<Standing<R>, Error>> {
-        let state = self.lifecycle().state_of(item)?;
-        let written = self.written(item);
+        let Standing {
+            record: (),
+            state,
+            since,
+            owner,
+            until,
+            fence,
+            attempts,
+            exhausted,
+            stuck,
+            pauses,
+            error,
+        } = self.stand_alone(item)?;
         let record = shelf::read(&self.core, item, self.core.unix_now());
         Some(record.map(|record| Standing {
             record,
+            state,
+            since,
+            owner,
+            until,
+            fence,
+            attempts,
+            exhausted,
+            stuck,
+            pauses,
+            error,
+        }))
+    }
+
+    fn stand_alone(&self, item: &Item) -> Option<Standing<()>> {
+        let state = self.lifecycle().state_of(item)?;
+        let (written, now) = (self.written(item), self.core.unix_now());
+        let stuck = self.ran_out(state, item, now);
+        let error = self.lifecycle().lease.as_ref().and_then(|names| item.get(&names.error)?.as_str());
+        Some(Standing {
+            record: (),
             state: state.name.clone(),
             since: self.since(state, item),
-            exhausted: self.is_exhausted(&written)
-                && (state.lease_millis.is_none() || self.ran_out(state, item, self.core.unix_now())),
+            exhausted: self.is_exhausted(&written) && (state.lease_millis.is_none() || stuck),
+            stuck,
+            pauses: self.pauses(state, &written, now),
+            error: error.map(str::to_owned),
             owner: written.owner,
             until: written.until,
             fence: written.fence,
             attempts: written.attempts,
-        }))
+        })
+    }
+
+    /// Whether an item waits for its next attempt.
+    fn pauses(&self, state: &State, written: &Written, now: UnixTime) -> bool {
+        let is_over = written.until.is_none_or(|until| until.seconds() < now.seconds());
+        state.lease_millis.is_none() && written.owner.is_none() && !is_over
+    }
+
+    /// As much of an error as is kept.
+    fn kept_error(&self, error: &str) -> String {
+        let (schema, entity) = (&self.core.schema, self.core.entity());
+        if entity.fields.iter().any(|field| schema.tells_secret(entity, field)) {
+            return UNTOLD.to_owned();
+        }
+        bounded(&without_keys(error))
     }
 
     /// All fields of an item, or of what an index holds of it.
@@ -609,6 +749,40 @@ struct Written {
     attempts: i64,
 }
 
+/// A text without what URLs in it say after a `?` or before an `@`: programs put keys there.
+fn without_keys(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + "://".len());
+        out.push_str(before);
+        let is_end = |letter: char| letter.is_whitespace() || "\"'<>`)]}".contains(letter);
+        let (url, after) = after.split_at(after.find(is_end).unwrap_or(after.len()));
+        let (host, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+        out.push_str(host.rsplit_once('@').map_or(host, |(_, host)| host));
+        let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+        out.push_str(path);
+        out.push_str(if query.is_empty() { "" } else { "?…" });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The beginning of a text, where all of it is more than is kept.
+fn bounded(text: &str) -> String {
+    if text.len() <= ERROR_BYTES_MAX {
+        return text.to_owned();
+    }
+    let most = ERROR_BYTES_MAX - "…".len();
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+fn duration(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
 /// Where the state before a lease is written.
 pub(crate) fn origin_attribute(lifecycle: &larder_schema::schema::Lifecycle) -> String {
     format!("larder_{}_from", lifecycle.name)
@@ -625,5 +799,37 @@ fn moment_value(kind: &Type, at: UnixTime) -> Value {
     match kind {
         Type::Date => Value::Date(at.to_zoned(TimeZone::UTC).date()),
         _ => Value::Instant(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_kept_without_keys_that_urls_have() {
+        for (error, kept) in [
+            ("it timed out", "it timed out"),
+            (
+                "error sending request for url (https://api.example/w?appid=hush&q=1): timed out",
+                "error sending request for url (https://api.example/w?…): timed out",
+            ),
+            ("postgres://me:hush@db/x and http://b?c", "postgres://db/x and http://b?…"),
+            ("at https://a/b@c, later", "at https://a/b@c, later"),
+            ("://", "://"),
+            ("a://b:p@ss@host?x\nnext", "a://host?…\nnext"),
+        ] {
+            assert_eq!(without_keys(error), kept);
+        }
+    }
+
+    #[test]
+    fn an_error_is_cut_between_letters() {
+        assert_eq!(bounded("short"), "short");
+        for text in ["x".repeat(5000), "ä".repeat(5000), "日本".repeat(900)] {
+            let kept = bounded(&text);
+            assert!(kept.len() <= ERROR_BYTES_MAX && kept.len() > ERROR_BYTES_MAX - 8 && kept.ends_with('…'));
+        }
+        assert_eq!(bounded(&"x".repeat(ERROR_BYTES_MAX)).len(), ERROR_BYTES_MAX);
     }
 }

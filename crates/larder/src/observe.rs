@@ -17,7 +17,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_model::metrics::Histogram as Latencies;
 use larder_model::{Number, UnixTime};
@@ -27,7 +27,10 @@ use metrics::{Counter, Gauge, Histogram};
 use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
-use crate::Schema;
+use crate::{Origin, Schema};
+
+/// Hits in L1 from one that is measured to the next.
+const HITS_BETWEEN: u64 = 16;
 
 pub use text::prometheus;
 
@@ -64,6 +67,7 @@ pub(crate) struct Observer {
     system: String,
     entity: String,
     log: Vec<LogEvent>,
+    logs_hits: bool,
     /// Dollars a call of the source, in millionths.
     call_microdollars: Option<u64>,
     metrics: Option<Metrics>,
@@ -89,6 +93,8 @@ struct Counts {
     writes_lost: AtomicU64,
     unread: AtomicU64,
     latency: Latencies,
+    /// How long the last measured hit in L1 took; 0 before the first.
+    hit_nanos: AtomicU64,
 }
 
 /// What happened to an entity in this process so far.
@@ -190,6 +196,7 @@ impl Observer {
             system: schema.system.clone(),
             entity: entity.name.clone(),
             log: entity.policy.log.clone(),
+            logs_hits: entity.policy.log.contains(&LogEvent::Hit),
             call_microdollars: source.map(|source| source.cost.as_ref().map_or(0, microdollars)),
             metrics: schema.metrics.clone(),
             sink,
@@ -211,6 +218,7 @@ impl Observer {
             system: "tests".to_owned(),
             entity: "Entity".to_owned(),
             log: Vec::new(),
+            logs_hits: false,
             call_microdollars: None,
             metrics: None,
             sink: Arc::default(),
@@ -236,20 +244,53 @@ impl Observer {
         latency: Duration,
         now: UnixTime,
     ) {
+        let saved = self.count_hit(is_saved, latency);
+        self.tell_hit(key, origin, saved, latency, now);
+    }
+
+    /// When a hit in L1 begins, if that is looked at. Two looks at the clock take longer than all the rest of it, so every
+    /// sixteenth is measured, and those after it count as long.
+    pub(crate) fn begin_hit(&self) -> Option<Instant> {
+        let hits = self.counts.hits.load(Ordering::Relaxed);
+        (hits.is_multiple_of(HITS_BETWEEN) || self.counts.hit_nanos.load(Ordering::Relaxed) == 0)
+            .then(Instant::now)
+    }
+
+    /// A read that L1 answered. What it is about is made only if somebody is told.
+    pub(crate) fn hit_in_l1(&self, key: impl FnOnce() -> String, started: Option<Instant>, now: UnixTime) {
+        let latency = match started {
+            Some(started) => {
+                let latency = started.elapsed();
+                let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1);
+                self.counts.hit_nanos.store(nanos, Ordering::Relaxed);
+                latency
+            }
+            None => Duration::from_nanos(self.counts.hit_nanos.load(Ordering::Relaxed)),
+        };
+        let saved = self.count_hit(true, latency);
+        let is_embedded = self.metrics.is_some() && self.sink.is_set.load(Ordering::Acquire);
+        if is_embedded || self.logs_hits || tracing::enabled!(tracing::Level::DEBUG) {
+            self.tell_hit(&key(), &Origin::L1, saved, latency, now);
+        }
+    }
+
+    /// How many calls it saved.
+    fn count_hit(&self, is_saved: bool, latency: Duration) -> f64 {
         let meters = self.meters();
         meters.hits.increment(1);
         add(&self.counts.hits, 1);
         self.counts.latency.record(latency);
         meters.read_seconds.record(latency);
-        let mut saved = 0.0;
-        if let (Some(cost), true) = (self.call_microdollars, is_saved) {
-            saved = 1.0;
-            add(&self.counts.calls_saved, 1);
-            meters.calls_saved.increment(1);
-            meters.saved_microdollars.increment(cost);
-        }
+        let (Some(cost), true) = (self.call_microdollars, is_saved) else { return 0.0 };
+        add(&self.counts.calls_saved, 1);
+        meters.calls_saved.increment(1);
+        meters.saved_microdollars.increment(cost);
+        1.0
+    }
+
+    fn tell_hit(&self, key: &str, origin: &dyn fmt::Display, saved: f64, latency: Duration, now: UnixTime) {
         let (system, entity, latency_ms) = (&*self.system, &*self.entity, in_millis(latency));
-        if self.log.contains(&LogEvent::Hit) {
+        if self.logs_hits {
             info!(system, entity, cache_key = key, latency_ms, %origin, "Cache hit");
         } else {
             debug!(system, entity, cache_key = key, latency_ms, %origin, "Cache hit");
@@ -274,7 +315,7 @@ impl Observer {
         self.embed(key, &[(MetricKind::Miss, 1.0), (MetricKind::Latency, latency_ms)], now);
     }
 
-    /// The store failed, and it was gone on without it.
+    /// The store failed, and the call continued without it.
     pub(crate) fn store_failed(
         &self,
         key: &str,

@@ -16,16 +16,15 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use larder_engine::item_bytes;
-use larder_engine::ops::{BatchWrite, DeleteItem, GetItem, PutItem, ReturnCapacity, WriteOptions};
-use larder_expr::{Comparator, Condition, Operand};
+use larder_expr::{Comparator, Condition, Operand, Projection as Projected};
+use larder_model::item_bytes;
 use larder_model::limits::{ITEM_BYTES_MAX, PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX};
 use larder_model::{AttributeValue, Item, Path};
+use larder_ops::{BatchWrite, GetItem, PutItem, ReturnCapacity, WriteOptions};
 use larder_schema::schema::{LogEvent, OversizeStep, Projection};
 use larder_schema::{CHUNK, CHUNK_KEY, CHUNKS_MAX, MARK, PACKED, PARTS};
 
 use crate::entity::Core;
-use crate::write::options;
 use crate::{Error, batch, store};
 
 /// Leaves room for a key, a TTL and the names.
@@ -38,7 +37,7 @@ const WORTH_PACKING_BYTES: usize = 1024;
 const UNPACKED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const WRITES_AT_ONCE: usize = 4;
 
-/// Whether an item has to be written by [`put`].
+/// Whether an item is not kept as it is.
 pub(crate) fn is_oversize(core: &Core, item: &Item) -> bool {
     // What was read in parts says so still.
     item.size() > ITEM_BYTES_MAX || item.contains(PARTS) || !long(core, item).is_empty()
@@ -54,44 +53,8 @@ pub(crate) fn may_pack(core: &Core) -> bool {
     core.entity().policy.may_pack()
 }
 
-/// Writes an item that is too large as it is, and gives back the head that was there before.
-pub(crate) async fn put(
-    core: &Core,
-    item: Item,
-    condition: Option<Condition>,
-) -> Result<Option<Item>, Error> {
-    let key = core.key_of(&item);
-    let Some(prepared) = prepare(core, item)? else {
-        // What is not kept must not be answered with what was there before it.
-        let request = DeleteItem { table: core.table_name.clone(), key, options: options(condition) };
-        let old = core.store.delete_item(request).await?;
-        if let Some(old) = &old {
-            clean(core, old).await;
-        }
-        return Ok(old);
-    };
-    write_chunks(core, &prepared).await?;
-    let request =
-        PutItem { table: core.table_name.clone(), item: prepared.head.clone(), options: options(condition) };
-    match core.store.put_item(request).await {
-        Ok(old) => {
-            if let Some(old) = &old {
-                clean(core, old).await;
-            }
-            Ok(old)
-        }
-        // The answer to the first try was lost on its way, and it was tried again: its parts have a version of their own.
-        Err(store::Error::Condition { item: found }) if is_ours(core, &prepared, found.as_deref()).await => {
-            Ok(None)
-        }
-        Err(error) => {
-            discard(core, &prepared, &error).await;
-            Err(error.into())
-        }
-    }
-}
-
-async fn is_ours(core: &Core, prepared: &Prepared, found: Option<&Item>) -> bool {
+/// Whether what a put met is what it had written itself.
+pub(crate) async fn is_ours(core: &Core, prepared: &Prepared, found: Option<&Item>) -> bool {
     let Some(parts) = prepared.head.get(PARTS) else { return false };
     match found {
         Some(found) => found.get(PARTS) == Some(parts),
@@ -104,10 +67,17 @@ async fn is_ours(core: &Core, prepared: &Prepared, found: Option<&Item>) -> bool
 }
 
 /// An item as it is stored: a head that fits, and the chunks to write before it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) head: Item,
     chunks: Vec<Item>,
+}
+
+impl Prepared {
+    /// An item that is known to fit.
+    pub(crate) fn of(head: Item) -> Self {
+        Self { head, chunks: Vec::new() }
+    }
 }
 
 /// Makes an item fit as the schema says. `None`: it is not to be stored.
@@ -279,6 +249,18 @@ fn split(core: &Core, item: &Item) -> Option<Prepared> {
     Some(Prepared { head, chunks })
 }
 
+impl Core {
+    /// What says which parts the item of a key has, where it may have any.
+    pub(crate) async fn parts_of(&self, key: &Item) -> Result<Option<Item>, Error> {
+        if !may_split(self) {
+            return Ok(None);
+        }
+        let names = key.names().chain([PARTS]);
+        let projection = Projected { paths: names.map(Path::attribute).collect() };
+        batch::read(self, vec![key.clone()], true, Some(&projection)).await.pop().unwrap_or(Ok(None))
+    }
+}
+
 /// Writes what has to be there before the head is.
 pub(crate) async fn write_chunks(core: &Core, prepared: &Prepared) -> Result<(), store::Error> {
     let writes = futures_util::stream::iter(prepared.chunks.clone()).map(|item| async move {
@@ -296,7 +278,7 @@ pub(crate) async fn write_chunks(core: &Core, prepared: &Prepared) -> Result<(),
 
 /// Removes chunks whose head was not written. A head that may have been written keeps them.
 pub(crate) async fn discard(core: &Core, prepared: &Prepared, error: &store::Error) {
-    if !matches!(error, store::Error::Unanswered { .. }) {
+    if !error.may_have_happened() {
         remove_chunks(core, prepared).await;
     }
 }
@@ -336,7 +318,7 @@ pub(crate) async fn join(core: &Core, mut item: Item) -> Result<Option<Item>, Er
         system = %core.schema.system,
         entity = core.name(),
         cache_key = core.key_text(&key),
-        "kept in parts that do not fit together: taken for absent"
+        "its parts do not fit together: treated as absent"
     );
     Ok(None)
 }

@@ -124,7 +124,7 @@ fn dollars(amount: f64) -> String {
 }
 
 /// `36,600` or `0.5`.
-fn count(units: f64) -> String {
+pub(crate) fn count(units: f64) -> String {
     if units.fract() != 0.0 {
         return format!("{units:.1}");
     }

@@ -92,6 +92,7 @@ impl Desired {
 pub struct Plan {
     /// Where, as a person would say it.
     pub place: String,
+    /// What becomes of each table.
     pub tables: Vec<TablePlan>,
     /// Tables of the store that are none of ours.
     pub others: usize,
@@ -116,11 +117,15 @@ pub struct Plan {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TablePlan {
+    /// Its name.
     pub name: TableName,
+    /// Where it is, when that is not where the store is.
     pub region: Option<String>,
+    /// What becomes of it.
     pub verdict: Verdict,
     /// What is going on with it. [`apply`] waits for its end even when there is nothing else to do.
     pub busy: Option<Busy>,
+    /// What is, and what will be.
     pub lines: Vec<Line>,
 }
 
@@ -131,8 +136,11 @@ pub struct TablePlan {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// It is not there, and is made.
     Create,
+    /// It is there, and something about it changes.
     Change,
+    /// It is as it should be.
     Unchanged,
     /// It has another key: only a new version of the table can have this one.
     CannotChange,
@@ -163,14 +171,19 @@ pub enum Verdict {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
+    /// What kind of change it is.
     pub mark: Mark,
     /// Such as `ttl` or `index by_month`.
     pub what: String,
+    /// As it is; `None` when there is nothing.
     pub from: Option<String>,
+    /// As it will be; `None` when it goes.
     pub to: Option<String>,
+    /// What has to be known of it.
     pub note: Option<String>,
     /// What has to be permitted, by this name, before the steps are taken.
     pub word: Option<String>,
+    /// What brings it about, in order.
     pub steps: Vec<Step>,
 }
 
@@ -183,10 +196,15 @@ pub struct Line {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
+    /// Something is added.
     Create,
+    /// Something becomes something else.
     Change,
+    /// Something is removed, and what it holds with it.
     Destroy,
+    /// It would have to change, and no table can change it.
     CannotChange,
+    /// The store lacks it.
     NotPossible,
     /// It is there, nobody asked for it, and it stays.
     Kept,
@@ -211,8 +229,11 @@ pub enum Mark {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Makes the table.
     CreateTable(Box<TableDefinition>),
+    /// Changes one thing about it.
     Change(TableChange),
+    /// Removes it, with all that is in it.
     DeleteTable,
 }
 
@@ -403,10 +424,15 @@ fn is_left_over(desired: &[Desired], tags: &Tags) -> bool {
 /// What happens while a plan is applied.
 /// See [`Watch`] for how they are taken.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the fields are what a variant says happened, and to which table")]
 pub enum Event<'a> {
+    /// A step begins, this of so many.
     Started { at: usize, of: usize, table: &'a TableName, step: &'a Step },
+    /// A table is waited for.
     Waiting { table: &'a TableName, busy: &'a Busy },
+    /// A step was made.
     Done { table: &'a TableName, step: &'a Step },
+    /// A step was left out, because the store cannot do it.
     Ignored { table: &'a TableName, step: &'a Step, why: &'a str },
 }
 
@@ -493,6 +519,7 @@ impl Watch for Silent {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Applied {
+    /// The steps that were made, in order.
     pub done: Vec<(TableName, Step)>,
     /// Steps that the store took without effect, or did not know, and why.
     pub ignored: Vec<(TableName, Step, String)>,
@@ -543,7 +570,7 @@ pub async fn apply(
     };
     run.steps().await?;
     if !run.applied.stopped {
-        run.settle_all().await?;
+        run.wait_until_all_idle().await?;
     }
     let mut applied = run.applied;
     applied.after = self::plan(&plan.desired, store).await?;
@@ -567,7 +594,7 @@ impl Run<'_> {
         let mut busy_tries = 0;
         while let Some((table, region, step)) = self.next() {
             let store = self.store.at(region.as_deref());
-            if !self.settle(&store, &table).await? || self.watch.stop() {
+            if !self.wait_until_idle(&store, &table).await? || self.watch.stop() {
                 self.applied.stopped = true;
                 return Ok(());
             }
@@ -581,7 +608,7 @@ impl Run<'_> {
             match done {
                 Ok(()) => {
                     // A table that is being created already shows all it will be; the others are made meanwhile.
-                    if !matches!(step, Step::CreateTable(_)) && !self.settle(&store, &table).await? {
+                    if !matches!(step, Step::CreateTable(_)) && !self.wait_until_idle(&store, &table).await? {
                         self.applied.stopped = true;
                         return Ok(());
                     }
@@ -659,7 +686,7 @@ impl Run<'_> {
     }
 
     /// Waits until nothing is going on with the table. False when told to stop.
-    async fn settle(&mut self, store: &Store, table: &TableName) -> Result<bool, Error> {
+    async fn wait_until_idle(&mut self, store: &Store, table: &TableName) -> Result<bool, Error> {
         let mut asked = 0;
         loop {
             let Some(Deployed { busy: Some(busy), .. }) = store.describe(table).await? else {
@@ -674,11 +701,11 @@ impl Run<'_> {
         }
     }
 
-    async fn settle_all(&mut self) -> Result<(), Error> {
+    async fn wait_until_all_idle(&mut self) -> Result<(), Error> {
         let tables: BTreeMap<TableName, Option<String>> =
             self.current.tables.iter().map(|table| (table.name.clone(), table.region.clone())).collect();
         for (table, region) in tables {
-            if !self.settle(&self.store.at(region.as_deref()), &table).await? {
+            if !self.wait_until_idle(&self.store.at(region.as_deref()), &table).await? {
                 self.applied.stopped = true;
                 return Ok(());
             }

@@ -18,9 +18,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_core::Stream;
-use larder_engine::ops::{self, ReturnCapacity};
 use larder_expr::{Comparator, Condition, KeyCondition, KeyTest, Operand, Projection, SortTest};
 use larder_model::{AttributeValue, IndexName, Item, Path, UnixTime};
+use larder_ops::{self as ops, ReturnCapacity};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{self, Consistency, Index};
 use larder_schema::{Access, BuildError, Fields, SortKey, Value};
@@ -779,7 +779,7 @@ impl Asked {
         };
         sort.store(&core.schema, value).ok_or_else(|| {
             Error::NotAllowed(format!(
-                "the sort key `{}` is a {}, and this is none",
+                "the sort key `{}` is of type {}, and this value is not",
                 sort.attribute, sort.kind
             ))
         })

@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use larder_engine::ops::{BatchGetEcho, BatchGetItem, BatchGetTable, GetItem, ReturnCapacity};
 use larder_expr::Condition;
 use larder_model::{AttributeValue, Item, Path};
+use larder_ops::{BatchGetEcho, BatchGetItem, BatchGetTable, GetItem, ReturnCapacity};
 use larder_schema::schema::{Consistency, LeaseAttributes, Lifecycle, NumberRange, OnError};
 use larder_schema::{Fields, Type, VERSION, Value};
 
@@ -28,10 +28,10 @@ pub(crate) use crate::store::unchanged;
 use crate::write::{RACES_MAX, stand_back};
 
 pub use update::Update;
-pub(crate) use update::{Changes, Planned, Refused};
+pub(crate) use update::{Changes, Refused};
 
-/// How often a number is asked for when the store does not answer.
-const NUMBER_ATTEMPTS_MAX: u32 = 4;
+/// How often a record is created when the store does not answer.
+const CREATE_ATTEMPTS_MAX: u32 = 4;
 /// Keys asked for at once when a free number is looked for.
 const PROBED_AT_ONCE: i64 = larder_schema::cost::SEQUENCE_PROBED_AT_ONCE as i64;
 
@@ -78,7 +78,7 @@ impl<R: Record> Shelf<R> {
     /// ```
     pub async fn put(&self, draft: impl Draft<R>) -> Result<Put<R>, Error> {
         let core = &self.core;
-        let version = draft.kept().and_then(|kept| kept.version);
+        let version = draft.version();
         let fields = draft.into_fields();
         let spare = (core.entity().policy.on_error == OnError::Open).then(|| fields.clone());
         let (item, changed, store_error) = match (core.put(fields, version).await, spare) {
@@ -337,19 +337,15 @@ impl Core {
     /// `None` when the key is taken.
     async fn create_exactly(&self, fields: Fields) -> Result<Option<Item>, Error> {
         let item = self.item(fields, self.now(), true)?;
-        self.settle(&self.key_of(&item)).await?;
-        match self.save(item.clone(), Some(self.is_not_there(self.unix_now()))).await {
-            Ok(_) => Ok(Some(item)),
-            Err(Error::Store(store::Error::Condition { .. })) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(self.take_key(&item).await?.then_some(item))
     }
 
-    /// Writes a record under its number, or says that the number is taken.
+    /// Writes a record that is not there yet, or says that its key is taken.
     ///
     /// It is asked for again after a lost answer, here and not by the client below, which does not know that what it then meets is
-    /// its own: the next number would be taken too.
-    async fn take_number(&self, item: &Item) -> Result<bool, Error> {
+    /// its own. Without a lost answer the same record under the key is somebody else's.
+    async fn take_key(&self, item: &Item) -> Result<bool, Error> {
+        self.flush_pending(&self.key_of(item)).await?;
         let mut lost = None;
         for attempt in 1.. {
             let free = self.is_not_there(self.unix_now());
@@ -361,13 +357,17 @@ impl Core {
                         Some(found) => Some(*found),
                         None => self.head(&self.key_of(item), true).await?,
                     };
+                    let found = match found {
+                        Some(found) => oversize::join(self, found).await?.map(oversize::without_marks),
+                        None => None,
+                    };
                     return Ok(found.as_ref() == Some(item));
                 }
                 Err(Error::Store(error)) if error.is_transient() => {
-                    if matches!(error, store::Error::Unanswered { .. }) {
+                    if error.may_have_happened() {
                         lost = Some(error.clone());
                     }
-                    if attempt == NUMBER_ATTEMPTS_MAX {
+                    if attempt == CREATE_ATTEMPTS_MAX {
                         // Whatever came after it, the try that nobody answered may have been carried out.
                         return Err(lost.unwrap_or(error).into());
                     }
@@ -396,8 +396,7 @@ impl Core {
             let number = self.first_free(&fields, name, from, range).await?;
             fields.insert(name.to_owned(), Value::from(number));
             let item = self.item(fields.clone(), self.now(), true)?;
-            self.settle(&self.key_of(&item)).await?;
-            if self.take_number(&item).await? {
+            if self.take_key(&item).await? {
                 return Ok(item);
             }
             from = number + 1;
@@ -486,7 +485,7 @@ impl Core {
     /// Writes over what is there, keeping what has to survive.
     async fn put_over(&self, fields: Fields, version: Option<i64>) -> Result<(Item, bool), Error> {
         let key = self.key(&fields)?;
-        self.settle(&key).await?;
+        self.flush_pending(&key).await?;
         for lost in 0..RACES_MAX {
             stand_back(lost).await;
             let now = self.unix_now();
@@ -510,7 +509,7 @@ impl Core {
                 Err(error) => return Err(error),
             }
         }
-        Err(self.conflict(&key, "it never stayed the same long enough to be written"))
+        Err(self.conflict(&key, "it kept changing while it was being written"))
     }
 
     /// The item of new fields over an old one, and the condition that what survives has not changed.

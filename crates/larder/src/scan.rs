@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::StreamExt as _;
-use larder_engine::ops::{self, ReturnCapacity, Segment};
 use larder_expr::Condition;
-use larder_model::limits::READ_UNIT_BYTES;
+use larder_model::limits::{PAGE_BYTES_MAX, READ_UNIT_BYTES};
 use larder_model::{Item, Path};
+use larder_ops::{self as ops, ReturnCapacity, Segment};
 use larder_schema::schema::{Consistency, Scan as Allowed};
 use larder_schema::{CHUNK, Fields};
 
@@ -29,6 +29,9 @@ use crate::price::{self, Units};
 use crate::query::{Page, READ_AT_ONCE_MAX, Told, cursor, filterable};
 use crate::shelf::{self, Record, Shelf};
 use crate::{Error, oversize};
+
+/// Requests for one page of [`Scan::once`]: of a store that tells no units, they are its bound.
+const ONCE_REQUESTS_MAX: u32 = 8;
 
 /// DynamoDB's limit.
 const SEGMENTS_MAX: u32 = 1_000_000;
@@ -243,8 +246,8 @@ impl<R: Record> Scan<R> {
         Ok(asked.condition(&self.core))
     }
 
-    /// A page is what one request of the store gives, at most a megabyte of the table: perhaps nothing at all, though there is
-    /// more. For those who look at it page by page.
+    /// A page is what is found in a megabyte of the table: perhaps nothing at all, though there is more. Less is read where less
+    /// holds enough. For those who look at it page by page.
     ///
     /// ```
     /// # larder::schema!("examples/pages.larder");
@@ -436,13 +439,16 @@ impl Asked {
         let now = core.unix_now();
         let mut found = Vec::new();
         let condition = self.condition(core);
-        let mut ask = most.filter(|_| !(self.once && condition.is_some()));
+        let mut ask = most;
+        let (begun, mut requests) = (told.units, 0);
+        let enough = price::read_units(PAGE_BYTES_MAX as u64, self.consistent);
         loop {
             let request = request(core, start, condition.clone(), self.consistent);
             let capacity = ReturnCapacity::Total;
             let page = core.store.scan(ops::Scan { limit: ask, segment, capacity, ..request }).await?;
             start = page.last_key;
             told.units += page.units;
+            requests += 1;
             let mut living = self.living(core, page.items).into_iter().peekable();
             while let Some(item) = living.next() {
                 let position = core.key_of(&item);
@@ -453,7 +459,8 @@ impl Asked {
                     return Ok((found, next));
                 }
             }
-            if start.is_none() || self.once || (most.is_none() && !found.is_empty()) {
+            let is_read = most.is_none() || told.units - begun >= enough || requests == ONCE_REQUESTS_MAX;
+            if start.is_none() || self.once && is_read || (most.is_none() && !found.is_empty()) {
                 return Ok((found, start));
             }
             // What is left out is often followed by more of its kind.

@@ -172,11 +172,8 @@ pub trait Record: View + Clone {
     type Key: Given + Clone + fmt::Debug + Send + Sync + 'static;
     /// The key as a source takes it: the one field, or a tuple of them.
     type Ask: From<Self::Key> + Send;
-    /// What a source gives: the one given field that is not in the key, or all of them.
-    type Value: Send + 'static;
-
-    /// The fields of what a source gave.
-    fn value_fields(value: Self::Value) -> Fields;
+    /// What a source gives: what is given and not in the key.
+    type Value: Given + Send + 'static;
 }
 
 /// Fields that a program gives.
@@ -224,6 +221,11 @@ pub trait Draft<R>: Given {
     /// What was read, if anything was: a newer version of it is not overwritten.
     fn kept(&self) -> Option<&Kept> {
         None
+    }
+
+    /// The version that was read, where the schema says `versions on`: by default that of [`Draft::kept`].
+    fn version(&self) -> Option<i64> {
+        self.kept().and_then(|kept| kept.version)
     }
 }
 
@@ -441,10 +443,6 @@ impl Record for Entry {
     type Key = Fields;
     type Ask = Fields;
     type Value = Fields;
-
-    fn value_fields(value: Fields) -> Fields {
-        value
-    }
 }
 
 /// The fields of a record that are given, changed or not, and where it was read.
@@ -693,6 +691,25 @@ impl<T: fmt::Debug> fmt::Debug for Loose<T> {
             // It may hold a secret under any name.
             Self::Odd(_) => f.write_str("Odd(..)"),
         }
+    }
+}
+
+/// As the value that it is, or as what came instead.
+#[cfg(feature = "serde")]
+impl<T: serde::Serialize> serde::Serialize for Loose<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Fits(value) => value.serialize(serializer),
+            Self::Odd(value) => value_to_json(value).serialize(serializer),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de, T: serde::de::DeserializeOwned> serde::Deserialize<'de> for Loose<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let came = serde_json::Value::deserialize(deserializer)?;
+        Ok(serde_json::from_value(came.clone()).map_or_else(|_| Self::came(came), Self::Fits))
     }
 }
 

@@ -9,20 +9,23 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_schema::schema::{Pace, Source as Settings};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::backoff;
 use crate::breaker::Breaker;
 use crate::observe::Observer;
 
-pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+/// Any error of a program.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// What a source answered: a value, that there is none, or that what is kept has not changed.
 ///
-/// A loader may return the bare value, or an `Option` of it.
+/// A loader may return the bare value, or an `Option` of it: see [`IntoLoad`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -87,6 +90,24 @@ impl<T> Load<T> {
     }
 }
 
+impl<T> Load<T> {
+    /// The same answer of another type.
+    ///
+    /// ```
+    /// use larder::Load;
+    ///
+    /// assert_eq!(Load::value(7).etag("v1").map(|it| it.to_string()), Load::value("7".to_owned()).etag("v1"));
+    /// ```
+    pub fn map<V>(self, change: impl FnOnce(T) -> V) -> Load<V> {
+        let answer = match self.answer {
+            Answer::Value(value) => Answer::Value(change(value)),
+            Answer::Absent => Answer::Absent,
+            Answer::NotModified => Answer::NotModified,
+        };
+        Load { answer, etag: self.etag, last_modified: self.last_modified, ttl: self.ttl }
+    }
+}
+
 impl<T> From<T> for Load<T> {
     fn from(value: T) -> Self {
         Self::value(value)
@@ -96,6 +117,43 @@ impl<T> From<T> for Load<T> {
 impl<T> From<Option<T>> for Load<T> {
     fn from(value: Option<T>) -> Self {
         value.map_or_else(Self::absent, Self::value)
+    }
+}
+
+/// What a loader may return for a value: the value, an `Option` of it, a [`Load`] of it. Where one thing of a record must come from
+/// its source, that thing alone will do too, so that a loader stays as it is when the record gets another field that may be missing.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// use larder::{IntoLoad, Load};
+/// use pages::PageValue;
+///
+/// fn is_same(given: impl IntoLoad<PageValue>) -> bool {
+///     given.into_load() == Load::value(PageValue::new("once upon a time"))
+/// }
+/// let text = "once upon a time".to_owned();
+/// assert!(is_same(PageValue::new(&text)) && is_same(text.clone()) && is_same(Some(text.clone())) && is_same(Load::value(text)));
+/// ```
+pub trait IntoLoad<V> {
+    /// The same as an answer.
+    fn into_load(self) -> Load<V>;
+}
+
+impl<V> IntoLoad<V> for V {
+    fn into_load(self) -> Load<V> {
+        Load::value(self)
+    }
+}
+
+impl<V> IntoLoad<V> for Option<V> {
+    fn into_load(self) -> Load<V> {
+        self.into()
+    }
+}
+
+impl<V> IntoLoad<V> for Load<V> {
+    fn into_load(self) -> Load<V> {
+        self
     }
 }
 
@@ -170,7 +228,79 @@ impl fmt::Display for Permanent {
     }
 }
 
-impl StdError for Permanent {}
+impl StdError for Permanent {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// Why a source failed: the error of the loader, or of the layer where the loader was not called or did not answer in time. Clones
+/// are the same error.
+///
+/// ```
+/// # larder::schema!("examples/pages.larder");
+/// # use pages::Pages;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pages = Pages::open(larder::Store::memory().await).await?;
+/// use larder::Error;
+///
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("answered {0}")]
+/// struct Status(u16);
+///
+/// let fails = |_url: String| async { Err::<String, _>(Status(503)) };
+/// let error = pages.pages().fetch("https://example.com/", fails).await.unwrap_err();
+/// assert_eq!(error.loader_error::<Status>().map(|status| status.0), Some(503));
+/// let Error::Source { cause, .. } = error else { panic!("{error}") };
+/// assert_eq!(cause.to_string(), "answered 503");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SourceError(Arc<dyn StdError + Send + Sync>);
+
+impl SourceError {
+    /// The loader's own error, if it is of this type; what is [`Permanent`] is looked into.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        let whole: &(dyn StdError + 'static) = &*self.0;
+        whole.downcast_ref().or_else(|| whole.downcast_ref::<Permanent>()?.0.downcast_ref())
+    }
+
+    fn is_permanent(&self) -> bool {
+        self.0.is::<Permanent>()
+    }
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for SourceError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
+    }
+}
+
+impl From<BoxError> for SourceError {
+    fn from(error: BoxError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<String> for SourceError {
+    fn from(text: String) -> Self {
+        Self::from(BoxError::from(text))
+    }
+}
+
+impl From<&str> for SourceError {
+    fn from(text: &str) -> Self {
+        Self::from(BoxError::from(text))
+    }
+}
 
 /// A source as one system calls it.
 #[derive(Debug, Default)]
@@ -202,13 +332,12 @@ impl Source {
         observer: &Observer,
         key: &str,
         attempt: impl Fn() -> F,
-    ) -> Result<T, String>
+    ) -> Result<T, SourceError>
     where
         F: Future<Output = Result<T, BoxError>>,
     {
         let retries = self.settings.retry.map_or(0, |retry| retry.attempts);
         let (first, longest) = self.settings.retry.map_or((0, 0), |retry| retry.backoff_millis);
-        let mut pause = first;
         for tried in 0.. {
             if let Some(failures) = self.breaker.resting() {
                 return Err(self.resting(failures));
@@ -218,25 +347,23 @@ impl Source {
             self.breaker.may_call().map_err(|failures| self.resting(failures))?;
             let started = Instant::now();
             let outcome = self.bounded(attempt()).await;
-            let (error, is_permanent) = match outcome {
+            let error = match outcome {
                 Ok(value) => {
                     observer.loaded(key, started.elapsed(), None);
                     self.breaker.succeeded();
                     return Ok(value);
                 }
-                Err(error) => (error.to_string(), error.is::<Permanent>()),
+                Err(error) => SourceError::from(error),
             };
-            observer.loaded(key, started.elapsed(), Some(&error));
-            if is_permanent {
+            observer.loaded(key, started.elapsed(), Some(&error.to_string()));
+            if error.is_permanent() {
                 return Err(error);
             }
             self.breaker.failed();
             if tried >= retries {
                 return Err(error);
             }
-            // Half to all of the pause, so that those who failed together do not come back together.
-            sleep(millis(pause / 2 + fastrand::i64(0..=(pause / 2).max(0)))).await;
-            pause = pause.saturating_mul(2).min(longest);
+            sleep(backoff::spread(backoff::doubled((millis(first), millis(longest)), tried + 1))).await;
         }
         unreachable!("the loop ends by returning")
     }
@@ -249,8 +376,8 @@ impl Source {
         }
     }
 
-    fn resting(&self, failures: u32) -> String {
-        format!("{} is left alone after {failures} failures in a row", self.settings.name)
+    fn resting(&self, failures: u32) -> SourceError {
+        format!("{} is left alone after {failures} failures in a row", self.settings.name).into()
     }
 
     /// A token a call. The bucket holds `burst` of them and fills at the pace; a call that finds it empty is
@@ -297,7 +424,7 @@ mod tests {
                 let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
                 if call <= failures { Err("down".into()) } else { Ok(call) }
             };
-            self.source.call(&self.observer, "key", attempt).await
+            self.source.call(&self.observer, "key", attempt).await.map_err(|error| error.to_string())
         }
     }
 
@@ -319,7 +446,7 @@ mod tests {
             Err::<(), BoxError>(Permanent::new("no such page").into())
         };
         let error = fixture.source.call(&fixture.observer, "key", attempt).await;
-        assert_eq!(error, Err("no such page".to_owned()));
+        assert_eq!(error.map_err(|error| error.to_string()), Err("no such page".to_owned()));
         assert_eq!(fixture.calls.load(Ordering::Relaxed), 1);
     }
 
@@ -371,6 +498,6 @@ mod tests {
             Ok::<_, BoxError>(())
         };
         let error = fixture.source.call(&fixture.observer, "key", attempt).await;
-        assert_eq!(error, Err("no answer in 500 ms".to_owned()));
+        assert_eq!(error.map_err(|error| error.to_string()), Err("no answer in 500 ms".to_owned()));
     }
 }

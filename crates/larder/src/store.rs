@@ -7,7 +7,9 @@
 //! What a backend cannot do it says in advance, by [`Backend::lacks`], so that nobody finds out half-way.
 
 mod bounded;
+#[cfg(feature = "dynamodb")]
 mod client;
+#[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod embedded;
 mod faults;
@@ -17,7 +19,8 @@ mod lazy;
 mod observed;
 mod requests;
 mod skipping;
-mod tail;
+#[cfg(feature = "dynamodb")]
+pub(crate) mod tail;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,26 +30,33 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use larder_engine::ops::{Request, Response};
 use larder_model::{
     Billing, Clock, Encryption, IndexDefinition, IndexName, Item, StreamView, TableClass, TableDefinition,
     TableName, Tags, Throughput,
 };
+use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
 
 pub(crate) use bounded::Patience;
 pub use bounded::at_most;
+#[cfg(feature = "dynamodb")]
 pub use client::Inside;
-pub(crate) use dynamodb::once;
+#[cfg(feature = "dynamodb")]
+#[doc(hidden)]
+pub use dynamodb::connection;
+#[cfg(feature = "dynamodb")]
+pub(crate) use dynamodb::{once, read_item, sdk_error, sdk_value, value_of};
 pub use faults::{Fault, Faults};
 pub use items::Page;
-pub use larder_engine::{Lookback, PastChange, ops};
+pub use larder_engine::{Lookback, PastChange};
 pub use larder_expr::{Comparator, Condition, Operand};
+pub use larder_ops as ops;
 use layered::Layered;
 #[doc(hidden)]
 pub use observed::Probes;
 pub use requests::Requests;
 pub use skipping::Skipped;
+#[cfg(feature = "dynamodb")]
 pub use tail::Tail;
 
 /// The variable that names the store when nobody else does.
@@ -259,6 +269,7 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "dynamodb")]
     pub fn through(inside: Arc<dyn Inside>, clock: Clock, place: String, lacks: Lacks) -> Self {
         Self::on(Arc::new(dynamodb::DynamoDb::through(inside, clock, place, lacks)))
     }
@@ -276,6 +287,7 @@ impl Store {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "dynamodb")]
     pub fn on_client(client: aws_sdk_dynamodb::Client) -> Self {
         Self::on(Arc::new(dynamodb::DynamoDb::on_client(client)))
     }
@@ -423,10 +435,22 @@ async fn connect(address: &Address, clock: Clock) -> Result<Arc<dyn Backend>, Er
     Ok(match address {
         Address::Directory(path) => Arc::new(embedded::Embedded::open(path, clock).await?),
         Address::Memory => Arc::new(embedded::Embedded::memory(address.to_string(), clock).await?),
+        #[cfg(not(feature = "dynamodb"))]
+        Address::DynamoDb { .. } => {
+            let cause = "this program was built without larder's feature `dynamodb`";
+            return Err(Error::Address { text: address.to_string(), cause });
+        }
+        #[cfg(feature = "dynamodb")]
         Address::DynamoDb { endpoint } => {
             Arc::new(dynamodb::DynamoDb::connect(endpoint.as_deref(), clock).await?)
         }
     })
+}
+
+/// Runs a request that is not to be sent again. Only the SDK does that, by itself.
+#[cfg(not(feature = "dynamodb"))]
+pub(crate) async fn once<T>(request: impl Future<Output = T>) -> T {
+    request.await
 }
 
 fn is_empty(directory: &Path) -> bool {
@@ -456,7 +480,10 @@ pub enum Address {
     /// The embedded store, gone with the process.
     Memory,
     /// DynamoDB at AWS, or what speaks its protocol at an endpoint.
-    DynamoDb { endpoint: Option<String> },
+    DynamoDb {
+        /// Its URL; `None` is AWS.
+        endpoint: Option<String>,
+    },
 }
 
 impl Default for Address {
@@ -523,7 +550,9 @@ impl fmt::Display for Address {
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum Error {
+    /// A text that is not the address of a store.
     #[error(
         "`{text}` does not name a store: {cause}; give a directory, memory:, dynamodb: or \
          dynamodb:http://HOST:PORT"
@@ -535,6 +564,7 @@ pub enum Error {
     /// The store does not know the operation.
     #[error("{0}")]
     Unsupported(String),
+    /// It will not do it, however often it is asked.
     #[error("{message} ({code})")]
     Refused { code: String, message: String },
     /// A write that was to happen under a condition only.
@@ -549,19 +579,22 @@ pub enum Error {
     /// More was asked than the store does at a time; it may do it later.
     #[error("the store turned the request away: {0}")]
     Throttled(String),
-    #[error("there is no table {table}: make it with `larder apply`")]
+    /// The table is not there.
+    #[error("there is no table {table}: create it with `larder apply`")]
     NoTable { table: TableName },
     /// Whether the request was carried out is not known.
     #[error("the answer of {place} was lost: {cause}")]
     Unanswered { place: String, cause: String },
+    /// The request was not carried out: nobody is there.
     #[error("{place} cannot be reached: {cause}")]
     Unreachable { place: String, cause: String },
     /// The store shows something that cannot be.
     #[error("the description of table {table} cannot be read: {cause}")]
     Description { table: TableName, cause: String },
     /// The table is in a state that does not pass by waiting.
-    #[error("table {table} is {state}: mend that first")]
+    #[error("table {table} is {state}: fix that first")]
     Stuck { table: TableName, state: String },
+    /// The embedded store failed.
     #[error(transparent)]
     Engine(larder_engine::Error),
 }
@@ -578,12 +611,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Busy(_) | Self::Throttled(_) | Self::Unreachable { .. } | Self::Unanswered { .. } => true,
-            Self::Cancelled { reasons } => {
-                let passing = |reason: &Cancellation| {
-                    matches!(&*reason.code, "None" | "TransactionConflict" | "ThrottlingError")
-                };
-                reasons.iter().all(passing)
-            }
+            Self::Cancelled { reasons } => reasons.iter().all(Cancellation::is_transient),
             Self::Refused { code, .. } => {
                 matches!(
                     &**code,
@@ -594,6 +622,26 @@ impl Error {
             | Self::Unsupported(_)
             | Self::Condition { .. }
             | Self::NoTable { .. }
+            | Self::Description { .. }
+            | Self::Stuck { .. }
+            | Self::Engine(_) => false,
+        }
+    }
+
+    /// The request may have been carried out.
+    pub(crate) fn may_have_happened(&self) -> bool {
+        match self {
+            Self::Unanswered { .. } => true,
+            // It failed at something, perhaps at saying that it was done.
+            Self::Refused { code, .. } => matches!(&**code, "InternalServerError" | "ServiceUnavailable"),
+            Self::Address { .. }
+            | Self::Busy(_)
+            | Self::Unsupported(_)
+            | Self::Condition { .. }
+            | Self::Cancelled { .. }
+            | Self::Throttled(_)
+            | Self::NoTable { .. }
+            | Self::Unreachable { .. }
             | Self::Description { .. }
             | Self::Stuck { .. }
             | Self::Engine(_) => false,
@@ -632,8 +680,28 @@ impl Error {
 pub struct Cancellation {
     /// `ConditionalCheckFailed`, `TransactionConflict`, …
     pub code: String,
+    /// What the store says of it.
     pub message: Option<String>,
+    /// What is there instead, where that was asked for.
     pub item: Option<Item>,
+}
+
+impl Cancellation {
+    /// Whether the same transaction may be made later, as far as this part of it goes.
+    ///
+    /// ```
+    /// use larder::store::Cancellation;
+    ///
+    /// let of = |code: &str| Cancellation { code: code.to_owned(), message: None, item: None };
+    /// assert!(of("None").is_transient() && of("ProvisionedThroughputExceeded").is_transient());
+    /// assert!(!of("ConditionalCheckFailed").is_transient());
+    /// ```
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            &*self.code,
+            "None" | "TransactionConflict" | "ThrottlingError" | "ProvisionedThroughputExceeded"
+        )
+    }
 }
 
 impl fmt::Display for Cancellation {
@@ -659,13 +727,21 @@ impl fmt::Display for Cancellation {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
+    /// Billing by the request.
     OnDemand,
+    /// Tables of the class for what is rarely read.
     TableClass,
+    /// Changes as a stream.
     Streams,
+    /// Items that expire.
     TimeToLive,
+    /// Going back to any moment.
     PointInTimeRecovery,
+    /// Tags of tables.
     Tags,
+    /// Encryption with a key of one's own.
     Encryption,
+    /// Tables that cannot be deleted by mistake.
     DeletionProtection,
 }
 
@@ -699,8 +775,9 @@ pub struct Deployed {
     pub definition: TableDefinition,
     /// What has to end before the table can be changed again.
     pub busy: Option<Busy>,
+    /// The attribute that says when an item expires.
     pub ttl_attribute: Option<String>,
-    /// Days that can be gone back to.
+    /// How many days back it can be restored.
     pub pitr_days: Option<u32>,
 }
 
@@ -711,10 +788,19 @@ pub struct Deployed {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Busy {
+    /// The table is being created.
     Creating,
+    /// The table is being updated.
     Updating,
+    /// The table is being deleted.
     Deleting,
-    Index { name: IndexName, removing: bool },
+    /// An index is being filled, or removed.
+    Index {
+        /// Which one.
+        name: IndexName,
+        /// It goes.
+        removing: bool,
+    },
 }
 
 impl fmt::Display for Busy {
@@ -747,25 +833,40 @@ impl fmt::Display for Busy {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableChange {
+    /// How it is paid for, and for how many units.
     Billing {
+        /// By the request, or by units.
         billing: Billing,
         /// New units of the table; none when only those of indexes change.
         table: bool,
+        /// New units of indexes.
         indexes: Vec<(IndexName, Throughput)>,
     },
+    /// Its class.
     Class(TableClass),
+    /// What its stream shows; `None` switches it off.
     Stream(Option<StreamView>),
+    /// Another index.
     CreateIndex(IndexDefinition),
+    /// One index less.
     DeleteIndex(IndexName),
+    /// How it is encrypted.
     Encryption(Option<Encryption>),
+    /// Whether it can be deleted.
     DeletionProtection(bool),
+    /// Whether its items expire.
     TimeToLive {
+        /// The attribute that says when.
         attribute: String,
+        /// Whether they do.
         enabled: bool,
     },
+    /// Whether it can be restored to any moment.
     PointInTimeRecovery {
+        /// For so many days; `None` switches it off.
         days: Option<u32>,
     },
+    /// Tags that it gets.
     Tag(Tags),
 }
 
@@ -787,6 +888,12 @@ pub enum TableChange {
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Where it is, as a person would say it.
     fn place(&self) -> String;
+
+    /// Which store it is among those that this process has open: two handles on one say the same, also when others have
+    /// the same [place](Self::place).
+    fn identity(&self) -> String {
+        self.place()
+    }
 
     /// What it cannot do.
     async fn lacks(&self) -> Result<&Lacks, Error>;
@@ -832,6 +939,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whoever writes to it goes by one clock, because one process has it and nobody else comes in: what the clock wrote can
+    /// be compared with what it says.
+    fn has_one_clock(&self) -> bool {
+        false
+    }
+
     /// The official SDK's client of this store, where there is one. For the embedded store it is one that stays
     /// in the process, so that programs which use the SDK can be tested without a port.
     ///
@@ -845,11 +958,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(feature = "dynamodb")]
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
         Err(Error::Unsupported(format!("{} has no client of the SDK", self.place())))
     }
 
     /// The official SDK's client of the streams of this store, where there is one.
+    #[cfg(feature = "dynamodb")]
     async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
         Err(Error::Unsupported(format!("{} has no client of the SDK for streams", self.place())))
     }
@@ -861,6 +976,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// What answers it, where that is in this process.
+    #[cfg(feature = "dynamodb")]
     #[doc(hidden)]
     fn inside(&self) -> Option<Arc<dyn Inside>> {
         None

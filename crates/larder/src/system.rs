@@ -41,6 +41,15 @@ struct Inner {
     opened: Instant,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A record knows its entity, which has its cache, which has the record: none would ever end, nor their store.
+        for core in &self.entities {
+            core.cache.clear_l1();
+        }
+    }
+}
+
 impl fmt::Debug for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("System").field("schema", &self.0.schema.system).finish_non_exhaustive()
@@ -246,6 +255,7 @@ impl System {
     }
 
     /// The entities of a table, by its name in the schema.
+    #[cfg(feature = "tools")]
     pub(crate) fn cores(&self, table: &str) -> Vec<Arc<Core>> {
         self.0.entities.iter().filter(|core| core.table().name == table).cloned().collect()
     }

@@ -8,19 +8,17 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use larder_engine::item_bytes;
-use larder_engine::ops::{ReturnCapacity, TransactAction, TransactWrite, TransactWriteItems};
-use larder_expr::{Condition, Projection};
+use larder_expr::Condition;
+use larder_model::Item;
+use larder_model::item_bytes;
 use larder_model::limits::{ITEM_BYTES_MAX, TRANSACTION_ITEMS_MAX};
-use larder_model::{Item, Path};
-use larder_schema::{Fields, PARTS};
+use larder_schema::Fields;
 
 use crate::entity::{Core, and};
-use crate::oversize::{self, Prepared};
-use crate::record::{Changes, Planned, Refused};
+use crate::record::{Changes, Refused};
 use crate::shelf::{Draft, Given, Record, Shelf};
 use crate::store::Cancellation;
-use crate::write::{Outcome, Over};
+use crate::write::{self, Action, Outcome, Over, Planned};
 use crate::{Error, Obstacle, System, Update, batch, store};
 
 /// How often a transaction is tried when others are in its way.
@@ -69,7 +67,7 @@ impl System {
 /// let (books, loans) = (library.books(), library.loans());
 /// books.create(NewBook::new("1")).await?;
 /// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
-/// let lend = || library.transaction().update(books.update("1").add_copies(-1).into()).create(&loans, loan.clone());
+/// let lend = || library.transaction().update(books.update("1").add_copies(-1)).create(&loans, loan.clone());
 /// lend().run().await?;
 /// assert!(lend().run().await.is_err(), "there are no copies left");
 /// assert_eq!(loans.within("1").count().await?, 1);
@@ -123,13 +121,13 @@ impl Transaction {
 
     /// Writes a record, there or not.
     pub fn put<R: Record>(self, shelf: &Shelf<R>, draft: impl Draft<R>) -> Self {
-        let version = draft.kept().and_then(|kept| kept.version);
+        let version = draft.version();
         self.step(&shelf.core, Ok(Work::Put { fields: draft.into_fields(), version }))
     }
 
     /// Makes an update.
-    pub fn update<R: Record>(self, update: Update<R>) -> Self {
-        let (core, key, changes) = update.into_parts();
+    pub fn update<R: Record>(self, update: impl Into<Update<R>>) -> Self {
+        let (core, key, changes) = update.into().into_parts();
         self.step(&core, key.map(|key| Work::Update { key, changes: Box::new(changes) }))
     }
 
@@ -191,7 +189,7 @@ impl Transaction {
     /// let books = library.books();
     /// books.create(NewBook::new("1")).await?;
     /// for _ in 0..2 {
-    ///     let buy = library.transaction().update(larder::Update::from(books.update("1").add_copies(1)));
+    ///     let buy = library.transaction().update(books.update("1").add_copies(1));
     ///     buy.token("order 7").run().await?;
     /// }
     /// assert_eq!(books.get("1").await?.expect("it was made").copies, 2);
@@ -230,33 +228,29 @@ impl Transaction {
                 self.steps.len()
             )));
         }
-        let store = first.core.store.clone();
-        if self.steps.iter().any(|step| step.core.store.place() != store.place()) {
-            return Err(Error::NotAllowed("a transaction stays within one region".to_owned()));
+        let place = first.core.store.identity();
+        if self.steps.iter().any(|step| step.core.store.identity() != place) {
+            return Err(Error::NotAllowed("a transaction cannot span regions".to_owned()));
         }
         for step in &self.steps {
             if let Some(key) = step.key() {
-                step.core.settle(&key).await?;
+                step.core.flush_pending(&key).await?;
             }
         }
         for attempt in 1.. {
             let planned = self.plan().await?;
-            let Err(error) = self.attempt(&store, &planned).await else { return Ok(Outcome::Made) };
-            for (step, write) in self.steps.iter().zip(&planned) {
-                if let Some(chunks) = &write.chunks {
-                    oversize::discard(&step.core, chunks, &error).await;
-                }
-            }
+            let token = self.token.clone().unwrap_or_else(|| format!("{:032x}", fastrand::u128(..)));
+            let steps = self.steps.iter().zip(&planned);
+            let plans: Vec<_> = steps.map(|(step, write)| (&*step.core, write.planned.clone())).collect();
+            let Err(error) = write::together(&plans, token).await? else { return Ok(Outcome::Made) };
             let store::Error::Cancelled { reasons } = error else { return Err(error.into()) };
             for ((step, write), reason) in self.steps.iter().zip(&planned).zip(&reasons) {
                 if write.is_overtaken(&step.core, reason).await? {
                     return Ok(Outcome::Overtaken);
                 }
             }
-            let passing = |(write, reason): (&Write, &Cancellation)| match &*reason.code {
-                "None" | "TransactionConflict" | "ThrottlingError" => true,
-                "ConditionalCheckFailed" => write.raced,
-                _ => false,
+            let passing = |(write, reason): (&Write, &Cancellation)| {
+                reason.is_transient() || (write.raced && reason.code == "ConditionalCheckFailed")
             };
             if attempt == ATTEMPTS_MAX || !planned.iter().zip(&reasons).all(passing) {
                 return Err(self.obstacles(&planned, reasons));
@@ -271,62 +265,16 @@ impl Transaction {
         let mut keys = HashSet::new();
         for step in &self.steps {
             let write = step.plan().await?;
-            if !keys.insert((step.core.table_name.clone(), item_bytes::encode(&write.key))) {
+            if !keys.insert((step.core.table_name.clone(), item_bytes::encode(&write.planned.key))) {
                 return Err(Error::NotAllowed(format!(
                     "a transaction has one step for a record, and two for {} {}",
                     step.core.name(),
-                    step.core.key_text(&write.key)
+                    step.core.key_text(&write.planned.key)
                 )));
             }
             planned.push(write);
         }
         Ok(planned)
-    }
-
-    async fn attempt(&self, store: &store::Store, planned: &[Write]) -> Result<(), store::Error> {
-        for (step, write) in self.steps.iter().zip(planned) {
-            if let Some(chunks) = &write.chunks {
-                oversize::write_chunks(&step.core, chunks).await?;
-            }
-        }
-        let token = self.token.clone().unwrap_or_else(|| format!("{:032x}", fastrand::u128(..)));
-        let request = TransactWriteItems {
-            writes: planned.iter().map(|write| write.request.clone()).collect(),
-            token: Some(token),
-            capacity: ReturnCapacity::None,
-            collection_metrics: false,
-        };
-        let mut written = store.transact_write_items(request.clone()).await;
-        let mut lost = None;
-        for attempt in 1..ATTEMPTS_MAX {
-            match &written {
-                Err(error) if error.is_transient() && !matches!(error, store::Error::Cancelled { .. }) => {
-                    if matches!(error, store::Error::Unanswered { .. }) {
-                        lost = Some(error.clone());
-                    }
-                    batch::pause(attempt).await;
-                    written = store.transact_write_items(request.clone()).await;
-                }
-                _ => break,
-            }
-        }
-        // Whatever came after it, the try that nobody answered may have been carried out.
-        if let (Err(error), Some(lost)) = (&written, lost)
-            && error.is_transient()
-        {
-            written = Err(lost);
-        }
-        for (step, write) in self.steps.iter().zip(planned) {
-            // What was queued before is in the store already, and what was queued meanwhile stays.
-            step.core.cache.wrote(&write.key, false);
-        }
-        written?;
-        for (step, write) in self.steps.iter().zip(planned) {
-            if let Some(old) = &write.old {
-                oversize::clean(&step.core, old).await;
-            }
-        }
-        Ok(())
     }
 
     fn obstacles(&self, planned: &[Write], reasons: Vec<Cancellation>) -> Error {
@@ -335,7 +283,7 @@ impl Transaction {
         let obstacles = obstacles.map(|(at, ((step, write), reason))| Obstacle {
             step: at,
             entity: step.core.name().to_owned(),
-            key: step.core.key_text(&write.key),
+            key: step.core.key_text(&write.planned.key),
             cause: match (&*reason.code, &step.work) {
                 ("ConditionalCheckFailed", Ok(Work::Create(_) | Work::Check { there: false, .. })) => {
                     "it exists already".to_owned()
@@ -355,25 +303,25 @@ impl Transaction {
 
 /// A step as it is sent.
 struct Write {
-    key: Item,
-    request: TransactWrite,
+    planned: Planned,
     /// Its condition rests on what was read, so it may hold when that is read again.
     raced: bool,
     /// What holds until somebody writes over what a source was asked for.
     still: Option<Condition>,
-    chunks: Option<Prepared>,
-    /// The head that is replaced, where it may have parts.
-    old: Option<Item>,
 }
 
 impl Write {
+    fn plain(key: &Item, action: Action, condition: Option<Condition>) -> Self {
+        Self { planned: Planned { key: key.clone(), action, condition }, raced: false, still: None }
+    }
+
     /// Whether it was refused because of something newer.
     async fn is_overtaken(&self, core: &Core, reason: &Cancellation) -> Result<bool, Error> {
         let (Some(still), "ConditionalCheckFailed") = (&self.still, &*reason.code) else { return Ok(false) };
         let found = match &reason.item {
             Some(item) => Some(item.clone()),
             // Not every store tells what is there instead.
-            None => core.head(&self.key, true).await?,
+            None => core.head(&self.planned.key, true).await?,
         };
         Ok(still.holds(found.as_ref()) != Ok(true))
     }
@@ -396,12 +344,11 @@ impl Step {
         Ok(match self.work.as_ref().map_err(Clone::clone)? {
             Work::Create(fields) => {
                 let item = core.item(core.checked(fields.clone())?, core.now(), true)?;
-                self.put(item, Some(core.is_not_there(now)), false).await?
+                Write { raced: false, ..self.put(item, Some(core.is_not_there(now)))? }
             }
             Work::Put { fields, version } => {
                 let (item, condition) = core.planned_put(fields.clone(), *version).await?;
-                let raced = condition.is_some();
-                self.put(item, condition, raced).await?
+                self.put(item, condition)?
             }
             Work::Loaded { item, over } => {
                 let still = over.condition(core, now);
@@ -410,85 +357,38 @@ impl Step {
                     false => (item.clone(), None),
                 };
                 let condition = same.into_iter().chain(still.clone()).reduce(and);
-                let raced = condition.is_some();
-                Write { still, ..self.put(item, condition, raced).await? }
+                Write { still, ..self.put(item, condition)? }
             }
             Work::Update { key, changes } => {
                 let planned = core.planned_change(key, changes).await.map_err(|refused| match refused {
                     Refused::Missing => missing(key),
                     Refused::Condition(_) => core.conflict(key, "it has a newer version"),
                     Refused::Failed(error) => error,
-                })?;
-                match planned {
-                    Planned::Update { update, condition, raced } => Write {
-                        key: key.clone(),
-                        request: self
-                            .request(TransactAction::Update { key: key.clone(), update }, Some(condition)),
-                        raced,
-                        still: None,
-                        chunks: None,
-                        old: None,
-                    },
-                    Planned::Whole { item, condition } => {
-                        self.put(item, Some(and(core.is_there(now), condition)), true).await?
-                    }
-                }
+                });
+                let (planned, raced) = planned?;
+                Write { planned, raced, still: None }
             }
-            Work::Delete(key) => Write {
-                key: key.clone(),
-                request: self.request(TransactAction::Delete { key: key.clone() }, None),
-                raced: false,
-                still: None,
-                chunks: None,
-                old: self.head(key).await?,
-            },
+            Work::Delete(key) => Write::plain(key, Action::Delete, None),
             Work::Check { key, there } => {
                 let condition = if *there { core.is_there(now) } else { core.is_not_there(now) };
-                Write {
-                    key: key.clone(),
-                    request: self.request(TransactAction::Check { key: key.clone() }, Some(condition)),
-                    raced: false,
-                    still: None,
-                    chunks: None,
-                    old: None,
-                }
+                Write::plain(key, Action::Check, Some(condition))
             }
         })
     }
 
-    async fn put(&self, item: Item, condition: Option<Condition>, raced: bool) -> Result<Write, Error> {
-        let core = &self.core;
-        let key = core.key_of(&item);
-        let (item, chunks) = if oversize::is_oversize(core, &item) {
-            let bytes = item.size();
-            let prepared = oversize::prepare(core, item)?.ok_or_else(|| Error::TooLarge {
+    fn put(&self, item: Item, condition: Option<Condition>) -> Result<Write, Error> {
+        let (core, bytes, raced) = (&self.core, item.size(), condition.is_some());
+        let planned = core.put_of(item, condition)?;
+        if let Action::Delete = planned.action {
+            return Err(Error::TooLarge {
                 entity: core.name().to_owned(),
-                key: core.key_text(&key),
+                key: core.key_text(&planned.key),
                 bytes,
                 limit: ITEM_BYTES_MAX,
                 hint: "a transaction cannot leave it out",
-            })?;
-            (prepared.head.clone(), Some(prepared))
-        } else {
-            (item, None)
-        };
-        let old = self.head(&key).await?;
-        let request = self.request(TransactAction::Put { item }, condition);
-        Ok(Write { key, request, raced, still: None, chunks, old })
-    }
-
-    /// What says which parts an item has, where it may have any.
-    async fn head(&self, key: &Item) -> Result<Option<Item>, Error> {
-        if !oversize::may_split(&self.core) {
-            return Ok(None);
+            });
         }
-        let names = key.names().chain([PARTS]);
-        let projection = Projection { paths: names.map(Path::attribute).collect() };
-        batch::read(&self.core, vec![key.clone()], true, Some(&projection)).await.pop().unwrap_or(Ok(None))
-    }
-
-    fn request(&self, action: TransactAction, condition: Option<Condition>) -> TransactWrite {
-        TransactWrite { table: self.core.table_name.clone(), action, condition, return_old_on_failure: true }
+        Ok(Write { planned, raced, still: None })
     }
 }
 

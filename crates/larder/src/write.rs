@@ -1,36 +1,53 @@
 //! The one way of a write: the turns of its keys, the store, and then everybody who holds something older is told.
 //!
 //! ```text
-//! what is wanted    a whole item, what a source gave, a removal; batch.rs many at once, transact.rs all or none
-//! turns             what is on its way behind for the same keys has arrived, what waits is not begun meanwhile
-//! condition         what it may take the place of: anything, what was read, what a source was asked over
-//! store             one request, the chunks of a large item before its head
-//! wrote             loads of the keys are overtaken, L1 forgets them, what waited behind is dropped
+//! what is wanted    a whole item, a change, what a source gave, a removal; batch.rs many of them, transact.rs all or none
+//! plan              a [`Planned`] for each key: what is done, and what it may take the place of: anything, what was read, what a
+//!                   source was asked over
+//! turns             what is on its way behind for the keys has arrived, nothing is begun meanwhile; cache/turns.rs
+//! store             the chunks of large items before their heads; then one write ([`Core::send`]), batches ([`many`]), or a
+//!                   transaction ([`together`])
+//! wrote             loads of the keys are overtaken, L1 forgets them, what waited behind before is dropped
 //! ```
+//!
+//! No other file of the layer asks a store to write records. What waits behind is sent from here too, by the worker whose turn it is;
+//! a shared flight, which is no record, is sent and nobody is told.
 //!
 //! Promises:
 //! - What was written behind before a write was asked for never lands on it.
-//! - What a source gave loses against whatever anybody, in whatever process, has written since the source was asked. It is
-//!   given to those who asked for it, and not kept.
+//! - What a source gave loses against whatever anybody, in whatever process, has written or removed since the source was asked.
+//!   It is given to those who asked for it, and not kept. What cannot be known: where nothing was there, that somebody has
+//!   written and removed a record meanwhile; and where the time of what was there is over, who removed it.
 //! - A write that was made is no error, whatever becomes of the clean-up behind it.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_engine::ops::{DeleteItem, PutItem, ReturnValues, WriteOptions};
-use larder_expr::Condition;
-use larder_model::{Item, Path, UnixTime};
+use futures_util::StreamExt as _;
+use larder_expr::{Condition, Update};
+use larder_model::limits::{BATCH_BYTES_MAX, BATCH_WRITE_ITEMS_MAX};
+use larder_model::{Item, Path, TableName, UnixTime, item_bytes};
+use larder_ops::{
+    BatchWrite, BatchWriteItem, DeleteItem, PutItem, ReturnCapacity, ReturnValues, TransactAction,
+    TransactWrite, TransactWriteItems, UpdateItem, WriteOptions,
+};
 use larder_schema::schema::LeaseAttributes;
-use larder_schema::{FRESH_UNTIL, PACKED, PARTS, VERSION};
+use larder_schema::{ABSENT, FRESH_UNTIL, PACKED, PARTS, VERSION};
 
+use crate::batch::{self, Target};
 use crate::cache::freshness::STORED_AT;
-use crate::cache::{FLIGHT, FLIGHT_BY, Write};
+use crate::cache::{EntityCache, FLIGHT, FLIGHT_BY, Turns, Write};
 use crate::entity::{Core, and, or};
-use crate::store::{READ_ATTRIBUTES_MAX, unchanged};
+use crate::oversize::Prepared;
+use crate::store::{READ_ATTRIBUTES_MAX, Store, unchanged};
 use crate::{Error, lifecycle, oversize, store};
 
 /// How often a write that depends on what it read is tried again when that has changed.
 pub(crate) const RACES_MAX: u32 = 32;
+
+/// How often a transaction is sent whose answer does not come.
+const TOGETHER_ATTEMPTS_MAX: u32 = 8;
 
 /// What a write may take the place of.
 #[derive(Clone, Debug)]
@@ -50,31 +67,37 @@ pub(crate) enum Outcome {
     Overtaken,
 }
 
+/// One write of one key, as it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) key: Item,
+    pub(crate) action: Action,
+    pub(crate) condition: Option<Condition>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// A whole item, and what it takes to keep a large one.
+    Put(Prepared),
+    Update(Update),
+    Delete,
+    /// Nothing is written. Only a transaction asks for that.
+    Check,
+}
+
+/// What becomes of what waits to be written behind for the key of a write that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// It is older, and dropped.
+    Dropped,
+    /// What was older has been written or looked at before; what waits now came after it.
+    Kept,
+}
+
 impl Core {
     /// Writes a whole item, and gives back the head of what was there.
     pub(crate) async fn save(&self, item: Item, condition: Option<Condition>) -> Result<Option<Item>, Error> {
-        let key = self.key_of(&item);
-        let _turns = self.cache.turns([&key]).await;
-        let saved = self.write_whole(item, condition).await;
-        self.cache.wrote(&key, saved.is_ok());
-        saved
-    }
-
-    /// Like [`Core::save`], but L1 keeps what it has, and so does the queue of writes behind.
-    pub(crate) async fn write_whole(
-        &self,
-        item: Item,
-        condition: Option<Condition>,
-    ) -> Result<Option<Item>, Error> {
-        if oversize::is_oversize(self, &item) {
-            return oversize::put(self, item, condition).await;
-        }
-        let request = PutItem { table: self.table_name.clone(), item, options: options(condition) };
-        let old = self.store.put_item(request).await?;
-        if let Some(old) = &old {
-            oversize::clean(self, old).await;
-        }
-        Ok(old)
+        self.write_in_turn(self.put_of(item, condition)?, Waiting::Dropped).await
     }
 
     /// Removes an item, and gives it back as it was, whole.
@@ -83,29 +106,94 @@ impl Core {
         key: &Item,
         condition: Option<Condition>,
     ) -> Result<Option<Item>, Error> {
-        let request =
-            DeleteItem { table: self.table_name.clone(), key: key.clone(), options: options(condition) };
-        let _turns = self.cache.turns([key]).await;
-        let deleted = self.store.delete_item(request).await;
-        self.cache.wrote(key, deleted.is_ok());
-        let Some(head) = deleted? else { return Ok(None) };
-        // It is gone, whatever can still be read of it.
-        let whole = oversize::join(self, head.clone()).await;
-        oversize::clean(self, &head).await;
-        Ok(whole.unwrap_or_else(|error| {
-            tracing::warn!(entity = self.name(), %error, "a removed record could not be read whole");
-            Some(head)
-        }))
+        self.write_in_turn(Planned { key: key.clone(), action: Action::Delete, condition }, Waiting::Dropped)
+            .await
+    }
+
+    /// The write of a whole item.
+    pub(crate) fn put_of(&self, item: Item, condition: Option<Condition>) -> Result<Planned, Error> {
+        let key = self.key_of(&item);
+        let action = match oversize::prepare(self, item)? {
+            Some(prepared) => Action::Put(prepared),
+            // What is not kept must not be answered with what was there before it.
+            None => Action::Delete,
+        };
+        Ok(Planned { key, action, condition })
+    }
+
+    /// One write in its turn. Of a put it gives back the head of what was there, of a removal all of it, of an update what is
+    /// there now.
+    pub(crate) async fn write_in_turn(
+        &self,
+        planned: Planned,
+        waiting: Waiting,
+    ) -> Result<Option<Item>, Error> {
+        let key = planned.key.clone();
+        let turns = self.cache.turns([&key]).await;
+        let sent = self.send(planned).await;
+        self.cache.wrote(&key);
+        if sent.is_ok() && waiting == Waiting::Dropped {
+            self.cache.replaced(&key, &turns);
+        }
+        sent
+    }
+
+    /// Sends one write whose turn it is, and sees to the parts of what it makes and replaces. Nobody else is told.
+    pub(crate) async fn send(&self, planned: Planned) -> Result<Option<Item>, Error> {
+        let Planned { key, action, condition } = planned;
+        let (table, options) = (self.table_name.clone(), options(condition));
+        match action {
+            Action::Put(prepared) => {
+                oversize::write_chunks(self, &prepared).await?;
+                let request = PutItem { table, item: prepared.head.clone(), options };
+                match self.store.put_item(request).await {
+                    Ok(old) => {
+                        if let Some(old) = &old {
+                            oversize::clean(self, old).await;
+                        }
+                        Ok(old)
+                    }
+                    // The answer to the first try was lost on its way, and it was tried again: its parts have a version of
+                    // their own.
+                    Err(store::Error::Condition { item: found })
+                        if oversize::is_ours(self, &prepared, found.as_deref()).await =>
+                    {
+                        Ok(None)
+                    }
+                    Err(error) => {
+                        oversize::discard(self, &prepared, &error).await;
+                        Err(error.into())
+                    }
+                }
+            }
+            Action::Update(update) => {
+                let options = WriteOptions { return_values: ReturnValues::AllNew, ..options };
+                Ok(self.store.update_item(UpdateItem { table, key, update: Some(update), options }).await?)
+            }
+            Action::Delete => {
+                let Some(head) = self.store.delete_item(DeleteItem { table, key, options }).await? else {
+                    return Ok(None);
+                };
+                // It is gone, whatever can still be read of it.
+                let whole = oversize::join(self, head.clone()).await;
+                oversize::clean(self, &head).await;
+                Ok(whole.unwrap_or_else(|error| {
+                    tracing::warn!(entity = self.name(), %error, "a removed record could not be read whole");
+                    Some(head)
+                }))
+            }
+            Action::Check => Ok(None),
+        }
     }
 
     /// Writes what waits to be written behind for a key, for a write that builds on what is there.
-    pub(crate) async fn settle(&self, key: &Item) -> Result<(), Error> {
-        let Some(turns) = self.cache.turns([key]).await else { return Ok(()) };
-        if let Some(pending) = turns.pending() {
+    pub(crate) async fn flush_pending(&self, key: &Item) -> Result<(), Error> {
+        let turns = self.cache.turns([key]).await;
+        if let Some(pending) = turns.older() {
             let written = self.write_over(pending.item.clone(), &pending.over).await;
-            self.cache.wrote(key, false);
+            self.cache.wrote(key);
             let _ = written?;
-            turns.settled(&pending);
+            self.cache.flushed(key, &turns);
         }
         Ok(())
     }
@@ -119,55 +207,33 @@ impl Core {
         pending: Option<&Arc<Write>>,
     ) -> Result<Outcome, Error> {
         let key = self.key_of(&item);
-        let _turns = self.cache.turns([&key]).await;
-        let (over, replaced) = match (self.cache.waiting(&key), pending) {
-            (None, _) => (Over::seen(seen), None),
-            (Some(waiting), Some(pending)) if Arc::ptr_eq(&waiting, pending) => {
-                (pending.over.clone(), Some(waiting))
-            }
+        let turns = self.cache.turns([&key]).await;
+        let over = match (self.cache.waiting(&key), pending) {
+            (None, _) => Over::seen(seen),
+            (Some(waiting), Some(pending)) if Arc::ptr_eq(&waiting, pending) => pending.over.clone(),
             (Some(_), _) => return Ok(Outcome::Overtaken),
         };
         let outcome = self.write_over(item, &over).await;
-        if let (Ok(Outcome::Made), Some(replaced)) = (&outcome, replaced) {
-            self.cache.replaced(&key, &replaced);
+        if let Ok(Outcome::Made) = outcome {
+            self.cache.replaced(&key, &turns);
         }
-        // What was queued meanwhile is newer, and stays.
-        self.cache.wrote(&key, false);
+        self.cache.wrote(&key);
         outcome
     }
 
-    /// Writes that there is no record, for a while, unless somebody is about to write one.
-    pub(crate) async fn save_marker(&self, marker: Item, condition: Condition) -> Result<Outcome, Error> {
-        let key = self.key_of(&marker);
+    /// Writes or removes what says that a source has no record, unless somebody has written one or is about to.
+    pub(crate) async fn save_absence(&self, planned: Planned) -> Result<Outcome, Error> {
+        let key = planned.key.clone();
         let _turns = self.cache.turns([&key]).await;
         if self.cache.waiting(&key).is_some() {
             return Ok(Outcome::Overtaken);
         }
-        let saved = self.write_whole(marker, Some(condition)).await;
-        self.cache.wrote(&key, false);
+        let saved = self.send(planned).await;
+        self.cache.wrote(&key);
         match saved {
             Err(Error::Store(store::Error::Condition { .. })) => Ok(Outcome::Overtaken),
             saved => saved.map(|_| Outcome::Made),
         }
-    }
-
-    /// Removes a record that its source does not have any more, unless somebody is about to write one.
-    pub(crate) async fn remove_absent(&self, key: &Item, condition: Condition) -> Result<(), Error> {
-        let request = DeleteItem {
-            table: self.table_name.clone(),
-            key: key.clone(),
-            options: options(Some(condition)),
-        };
-        let _turns = self.cache.turns([key]).await;
-        if self.cache.waiting(key).is_some() {
-            return Ok(());
-        }
-        let deleted = self.store.delete_item(request).await;
-        self.cache.wrote(key, false);
-        if let Some(head) = deleted? {
-            oversize::clean(self, &head).await;
-        }
-        Ok(())
     }
 
     /// Writes an item, keeping what has to survive of the one that is there. L1 keeps what it has, and so does the queue of
@@ -182,7 +248,7 @@ impl Core {
                 false => (item.clone(), None),
             };
             let condition = condition.into_iter().chain(still.clone()).reduce(and);
-            let found = match self.write_whole(item.clone(), condition).await {
+            let found = match self.send(self.put_of(item.clone(), condition)?).await {
                 Ok(_) => return Ok(Outcome::Made),
                 Err(Error::Store(store::Error::Condition { item: Some(found) })) => Some(*found),
                 // Not every store tells what is there instead.
@@ -197,7 +263,7 @@ impl Core {
                 return Ok(Outcome::Overtaken);
             }
         }
-        Err(self.conflict(&key, "it never stayed the same long enough to be written"))
+        Err(self.conflict(&key, "it kept changing while it was being written"))
     }
 
     /// An item with what has to survive of the one that is there now, and the condition that this has not changed.
@@ -255,13 +321,20 @@ impl Core {
         Ok((item, condition.expect("there is at least one")))
     }
 
-    /// The condition that nobody has written a record since it was read, or that there is none any more. What survives a write
-    /// (states, versions of those who keep some) does not count where that is looked at by itself.
+    /// The condition that nobody has written or removed a record since it was read. What survives a write (states, versions of
+    /// those who keep some) does not count where that is looked at by itself.
+    ///
+    /// One that is gone was removed by somebody, unless the store may have done it because its time is over.
     pub(crate) fn since(&self, seen: Option<&Item>, now: UnixTime) -> Condition {
-        let gone = self.is_not_there(now);
-        match seen {
-            None => gone,
-            Some(seen) => or(gone, self.same_as(seen)),
+        let Some(seen) = seen else { return self.is_not_there(now) };
+        let same = self.same_as(seen);
+        let is_over = self.removed(seen).is_some_and(|at| at.seconds() < now.seconds());
+        if is_over || seen.contains(ABSENT) {
+            return or(self.is_not_there(now), same);
+        }
+        match self.has_ended(now) {
+            Some(ended) => or(same, and(ended, Condition::NotExists(Path::attribute(ABSENT)))),
+            None => same,
         }
     }
 
@@ -310,6 +383,193 @@ impl Core {
                 || set.any(|(field, _)| entity.field(field).is_some_and(|field| field.attribute == name))
         })
     }
+}
+
+/// Puts and deletes items of any table, each whole by itself, with an outcome for each. Of several writes of one key the last is
+/// made. What is cached of the table, and waits to be written behind, takes its turn and is told.
+pub(crate) async fn many(
+    target: &Target,
+    writes: Vec<BatchWrite>,
+    cache: Option<&EntityCache>,
+) -> Vec<Result<(), Error>> {
+    let keys: Vec<Vec<u8>> =
+        writes.iter().map(|write| item_bytes::encode(&target.key_of_write(write))).collect();
+    let mut last: HashMap<&[u8], usize> = HashMap::new();
+    for (at, key) in keys.iter().enumerate() {
+        last.insert(key, at);
+    }
+    let mut batches: Vec<Vec<BatchWrite>> = Vec::new();
+    let mut bytes = 0;
+    for (at, write) in writes.into_iter().enumerate() {
+        if last.get(keys[at].as_slice()) != Some(&at) {
+            continue;
+        }
+        let size = match &write {
+            BatchWrite::Put(item) => item.size(),
+            BatchWrite::Delete(key) => key.size(),
+        };
+        match batches.last_mut() {
+            // The request as JSON is longer than the items are.
+            Some(batch) if batch.len() < BATCH_WRITE_ITEMS_MAX && (bytes + size) * 2 < BATCH_BYTES_MAX => {
+                batch.push(write);
+                bytes += size;
+            }
+            _ => {
+                batches.push(vec![write]);
+                bytes = size;
+            }
+        }
+    }
+    let writes = futures_util::stream::iter(batches).map(|batch| async move {
+        let keys: Vec<Item> = batch.iter().map(|write| target.key_of_write(write)).collect();
+        let Some(cache) = cache else { return patiently(target, batch).await };
+        let turns = cache.turns(&keys).await;
+        let outcomes = patiently(target, batch).await;
+        for key in &keys {
+            cache.wrote(key);
+            if !outcomes.contains_key(&item_bytes::encode(key)) {
+                cache.replaced(key, &turns);
+            }
+        }
+        outcomes
+    });
+    let mut failed: HashMap<Vec<u8>, Result<(), Error>> = HashMap::new();
+    let mut writes = writes.buffer_unordered(batch::REQUESTS_AT_ONCE);
+    while let Some(outcomes) = writes.next().await {
+        failed.extend(outcomes);
+    }
+    drop(writes);
+    keys.iter().map(|key| failed.get(key).cloned().unwrap_or(Ok(()))).collect()
+}
+
+/// Sends one batch until all of it is done, and gives back what was not written, and why.
+async fn patiently(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
+    let mut outcomes = HashMap::new();
+    let mut fail = |left: &[BatchWrite], error: &store::Error| {
+        for write in left {
+            outcomes.insert(item_bytes::encode(&target.key_of_write(write)), Err(error.clone().into()));
+        }
+    };
+    let mut left = batch;
+    for attempt in 1.. {
+        match send_batch(&target.store, &target.table, left.clone()).await {
+            Ok(undone) => left = undone,
+            // Puts and deletes can be made twice.
+            Err(error) if attempt < batch::ATTEMPTS_MAX && error.is_transient() => {}
+            // One that the table cannot take has all of them refused.
+            Err(error) if left.len() > 1 && !error.is_transient() => {
+                for write in left {
+                    outcomes.extend(Box::pin(patiently(target, vec![write])).await);
+                }
+                break;
+            }
+            Err(error) => {
+                fail(&left, &error);
+                break;
+            }
+        }
+        if left.is_empty() {
+            break;
+        }
+        if attempt >= batch::ATTEMPTS_MAX {
+            fail(&left, &batch::never_done());
+            break;
+        }
+        batch::pause(attempt).await;
+    }
+    outcomes
+}
+
+/// Sends one batch whose turn it is, and gives back what was left undone.
+pub(crate) async fn send_batch(
+    store: &Store,
+    table: &TableName,
+    writes: Vec<BatchWrite>,
+) -> Result<Vec<BatchWrite>, store::Error> {
+    let tables = vec![(table.clone(), writes)];
+    let request = BatchWriteItem { tables, capacity: ReturnCapacity::None, collection_metrics: false };
+    let unprocessed = store.batch_write_item(request).await?;
+    Ok(unprocessed.into_iter().flat_map(|(_, writes)| writes).collect())
+}
+
+/// Makes all writes or none, in the turns of all their keys. They are of one store. What was queued before is in the store
+/// already, and what is queued meanwhile stays.
+pub(crate) async fn together(
+    plans: &[(&Core, Planned)],
+    token: String,
+) -> Result<Result<(), store::Error>, Error> {
+    let Some((first, _)) = plans.first() else { return Ok(Ok(())) };
+    let _turns = turns(plans).await;
+    let mut replaced = Vec::new();
+    for (core, planned) in plans {
+        if matches!(planned.action, Action::Put(_) | Action::Delete) {
+            replaced.extend(core.parts_of(&planned.key).await?.map(|head| (*core, head)));
+        }
+    }
+    let sent = send_together(&first.store, plans, token).await;
+    for (core, planned) in plans {
+        core.cache.wrote(&planned.key);
+        if let (Err(error), Action::Put(prepared)) = (&sent, &planned.action) {
+            oversize::discard(core, prepared, error).await;
+        }
+    }
+    if sent.is_ok() {
+        for (core, head) in replaced {
+            oversize::clean(core, &head).await;
+        }
+    }
+    Ok(sent)
+}
+
+async fn send_together(store: &Store, plans: &[(&Core, Planned)], token: String) -> Result<(), store::Error> {
+    for (core, planned) in plans {
+        if let Action::Put(prepared) = &planned.action {
+            oversize::write_chunks(core, prepared).await?;
+        }
+    }
+    let writes = plans.iter().map(|(core, Planned { key, action, condition })| {
+        let (key, condition) = (key.clone(), condition.clone());
+        let action = match action {
+            Action::Put(prepared) => TransactAction::Put { item: prepared.head.clone() },
+            Action::Update(update) => TransactAction::Update { key, update: update.clone() },
+            Action::Delete => TransactAction::Delete { key },
+            Action::Check => TransactAction::Check { key },
+        };
+        TransactWrite { table: core.table_name.clone(), action, condition, return_old_on_failure: true }
+    });
+    let (writes, token) = (writes.collect(), Some(token));
+    let request =
+        TransactWriteItems { writes, token, capacity: ReturnCapacity::None, collection_metrics: false };
+    let mut lost = None;
+    for attempt in 1.. {
+        let error = match store.transact_write_items(request.clone()).await {
+            Err(error) if error.is_transient() && !matches!(error, store::Error::Cancelled { .. }) => error,
+            answer => return answer,
+        };
+        if error.may_have_happened() {
+            lost = Some(error.clone());
+        }
+        if attempt == TOGETHER_ATTEMPTS_MAX {
+            // Whatever came after it, the try that nobody answered may have been carried out.
+            return Err(lost.unwrap_or(error));
+        }
+        batch::pause(attempt).await;
+    }
+    Ok(())
+}
+
+/// The turns of the keys of several entities. All who take several take them in the same order.
+async fn turns<'a>(plans: &[(&'a Core, Planned)]) -> Vec<Turns<'a>> {
+    let mut of: BTreeMap<usize, (&EntityCache, Vec<&Item>)> = BTreeMap::new();
+    for (core, planned) in plans {
+        let place = std::ptr::from_ref(&core.cache).addr();
+        of.entry(place).or_insert((&core.cache, Vec::new())).1.push(&planned.key);
+    }
+    let mut turns = Vec::new();
+    for (cache, keys) in of.into_values() {
+        turns.push(cache.turns(keys).await);
+    }
+    turns
 }
 
 impl Over {

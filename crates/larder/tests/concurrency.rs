@@ -1,4 +1,5 @@
-//! The single flight, the queue of writes behind and the lease, under many interleavings.
+//! The single flight, the queue of writes behind, the turns of those who write past it, and the flight that processes share,
+//! under many interleavings.
 //!
 //! These are the files of the layer themselves, built on a lock that [`shuttle`] controls. What runs beside them
 //! here stands for tasks, the store and the clock.
@@ -8,11 +9,14 @@
 #[path = "../src/cache/flight.rs"]
 #[allow(dead_code, reason = "the layer uses more of it than the models do")]
 mod flight;
-#[path = "../src/cache/lease.rs"]
-mod lease;
 #[path = "../src/cache/queue.rs"]
 #[allow(dead_code, reason = "the layer uses more of it than the models do")]
 mod queue;
+#[path = "../src/cache/shared_flight.rs"]
+mod shared_flight;
+#[path = "../src/cache/turns.rs"]
+#[allow(dead_code, reason = "the layer uses more of it than the models do")]
+mod turns;
 
 mod sync {
     /// `shuttle`'s lock, with the face of the one that the layer uses.
@@ -39,8 +43,9 @@ use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 
 use flight::{Flights, Joined};
-use lease::{Place, Turn, turn};
 use queue::{Pushed, Queue};
+use shared_flight::{FlightStore, Winner, race};
+use turns::Line;
 
 const RUNS: usize = 2000;
 
@@ -209,57 +214,198 @@ fn the_newest_of_each_key_is_written_and_nothing_is_left() {
     );
 }
 
+/// One key of a process: what waits for it and what the store holds, as in `write.rs`.
+#[derive(Clone)]
+struct Key {
+    line: Arc<Line<u8, u32>>,
+    /// What the store held, one after the other.
+    stored: Arc<Mutex<Vec<u32>>>,
+    workers: Arc<Mutex<Vec<shuttle::future::JoinHandle<()>>>>,
+}
+
+impl Key {
+    fn new() -> Self {
+        Self { line: Arc::new(Line::new(10)), stored: Arc::default(), workers: Arc::default() }
+    }
+
+    /// A request: it is under way, and then it is made.
+    async fn store(&self, value: u32) {
+        yield_now().await;
+        self.stored.lock().unwrap().push(value);
+        yield_now().await;
+    }
+
+    /// `Shelf::put_behind`.
+    fn put_behind(&self, value: u32) {
+        if self.line.queue.push(1, value) == Pushed::Start {
+            let worker = spawn(self.clone().work());
+            self.workers.lock().unwrap().push(worker);
+        }
+    }
+
+    /// `cache/write.rs`: some tries fail, before or after they were made.
+    async fn work(self) {
+        while let Some(batch) = self.line.take(2).await {
+            for (key, value) in batch {
+                let fails = shuttle::rand::thread_rng().gen_bool(0.3);
+                if !fails || shuttle::rand::thread_rng().gen_bool(0.5) {
+                    self.store(value).await;
+                }
+                match fails {
+                    true => self.line.queue.put_back([&key]),
+                    false => self.line.queue.finish([&key]),
+                }
+            }
+            self.line.tell();
+        }
+    }
+
+    /// `Core::write_in_turn`: a whole write.
+    async fn put(&self, value: u32) {
+        let turns = self.line.turns(vec![1]).await;
+        self.store(value).await;
+        turns.drop_older(&1, u32::eq);
+    }
+
+    /// `Core::flush_pending`, as before a write that builds on what is there.
+    async fn flush(&self) {
+        let turns = self.line.turns(vec![1]).await;
+        if let Some(pending) = turns.older() {
+            self.store(*pending).await;
+            turns.drop_older(&1, u32::eq);
+        }
+    }
+
+    /// `Shelf::get`: what waits, else what the store holds.
+    async fn get(&self) -> Option<u32> {
+        if let Some(pending) = self.line.queue.pending(&1) {
+            return Some(pending);
+        }
+        yield_now().await;
+        self.stored.lock().unwrap().last().copied()
+    }
+
+    async fn drain(&self) {
+        self.line.until(|| self.line.queue.len() == 0).await;
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap());
+        for worker in workers {
+            worker.await.unwrap();
+        }
+    }
+}
+
 #[test]
-fn what_is_forgotten_while_it_is_written_is_not_tried_again() {
+fn a_value_never_goes_back_however_it_is_written() {
     shuttle::check_random(
         || {
-            let queue = Arc::new(Queue::new(10));
-            assert_eq!(queue.push(1, 1), Pushed::Start);
-            let worker = Arc::clone(&queue);
-            let worker = spawn(async move {
-                let mut tries = 0;
-                while let Some(batch) = worker.take(25) {
-                    tries += 1;
-                    assert!(tries < 100, "it ends when it is forgotten");
-                    yield_now().await;
-                    worker.put_back(batch.iter().map(|(key, _)| key));
-                    yield_now().await;
+            let key = Key::new();
+            let writer = spawn({
+                let key = key.clone();
+                async move {
+                    for value in 1..=5 {
+                        match shuttle::rand::thread_rng().gen_range(0..3) {
+                            0 => key.put(value).await,
+                            1 => key.put_behind(value),
+                            _ => {
+                                key.flush().await;
+                                key.put(value).await;
+                            }
+                        }
+                    }
                 }
             });
-            let forgetting = Arc::clone(&queue);
-            let forgetting = spawn(async move { forgetting.forget(&1) });
-            block_on(async {
-                forgetting.await.unwrap();
-                worker.await.unwrap();
+            let flusher = spawn({
+                let key = key.clone();
+                async move {
+                    for _ in 0..3 {
+                        key.flush().await;
+                    }
+                }
             });
-            assert_eq!((queue.len(), queue.pending(&1)), (0, None));
+            let reader = spawn({
+                let key = key.clone();
+                async move {
+                    let mut newest = None;
+                    for _ in 0..6 {
+                        let found = key.get().await;
+                        assert!(found >= newest, "{found:?} was read after {newest:?}");
+                        newest = found;
+                    }
+                }
+            });
+            block_on(async {
+                writer.await.unwrap();
+                flusher.await.unwrap();
+                reader.await.unwrap();
+                key.drain().await;
+                let stored = key.stored.lock().unwrap().clone();
+                assert!(stored.is_sorted(), "an older value landed on a newer one: {stored:?}");
+                assert_eq!(stored.last(), Some(&5));
+            });
         },
         RUNS,
     );
 }
 
-/// What several processes share: a value, and a lease with its end.
+#[test]
+fn of_two_who_write_at_once_neither_comes_back() {
+    shuttle::check_random(
+        || {
+            let key = Key::new();
+            let past = spawn({
+                let key = key.clone();
+                async move { key.put(1).await }
+            });
+            let behind = spawn({
+                let key = key.clone();
+                async move { key.put_behind(2) }
+            });
+            let reader = spawn({
+                let key = key.clone();
+                async move {
+                    let mut seen: Vec<u32> = Vec::new();
+                    for _ in 0..8 {
+                        let Some(found) = key.get().await else { continue };
+                        if seen.last() != Some(&found) {
+                            assert!(!seen.contains(&found), "{found} came back after {seen:?}");
+                            seen.push(found);
+                        }
+                    }
+                }
+            });
+            block_on(async {
+                past.await.unwrap();
+                behind.await.unwrap();
+                reader.await.unwrap();
+                key.drain().await;
+            });
+        },
+        RUNS,
+    );
+}
+
+/// What several processes share: a value, and a flight with its end.
 #[derive(Debug, Default)]
 struct Table {
     value: Option<u32>,
-    leased_until: Option<u32>,
+    flight_until: Option<u32>,
     now: u32,
 }
 
 struct Process(Arc<Mutex<Table>>);
 
-const LEASE: u32 = 10;
+const FLIGHT: u32 = 10;
 
-impl Place for Process {
+impl FlightStore for Process {
     type Found = u32;
     type Error = ();
 
     async fn take(&self) -> Result<bool, ()> {
         yield_now().await;
         let mut table = self.0.lock().unwrap();
-        let is_free = table.value.is_none() && table.leased_until.is_none_or(|until| until < table.now);
+        let is_free = table.value.is_none() && table.flight_until.is_none_or(|until| until < table.now);
         if is_free {
-            table.leased_until = Some(table.now + LEASE);
+            table.flight_until = Some(table.now + FLIGHT);
         }
         Ok(is_free)
     }
@@ -287,17 +433,17 @@ fn one_process_loads_and_a_dead_one_is_replaced() {
                     .map(|number| {
                         let (table, loads) = (Arc::clone(&table), Arc::clone(&loads));
                         spawn(async move {
-                            match turn(&Process(Arc::clone(&table))).await {
-                                // Its lease stays, its load never ends.
-                                Turn::Ours if dies && number == 0 => None,
-                                Turn::Ours => {
+                            match race(&Process(Arc::clone(&table))).await {
+                                // Its flight stays, its load never ends.
+                                Winner::Ours if dies && number == 0 => None,
+                                Winner::Ours => {
                                     loads.fetch_add(1, Ordering::SeqCst);
                                     table.lock().unwrap().value = Some(7);
                                     Some(7)
                                 }
-                                Turn::Theirs(value) => Some(value),
-                                Turn::Nobody => panic!("somebody loads in time"),
-                                Turn::Unknown(()) => panic!("the table answers"),
+                                Winner::Theirs(value) => Some(value),
+                                Winner::Nobody => panic!("somebody loads in time"),
+                                Winner::Unknown(()) => panic!("the table answers"),
                             }
                         })
                     })

@@ -442,6 +442,8 @@ async fn work_that_fails_is_tried_again_after_growing_pauses(store: Store) {
         lease.retry("the page is down").await.unwrap();
         let standing = jobs.standing(key([("id", "a")])).await.unwrap().unwrap();
         assert_eq!((standing.state.as_str(), standing.owner.clone()), ("waiting", None));
+        assert_eq!(standing.error.as_deref(), Some("the page is down"));
+        assert!(standing.pauses && !standing.stuck);
         store.clock().advance(Duration::from_secs(pause - 5));
         assert!(jobs.due("q").await.unwrap().is_empty(), "it pauses");
         assert!(next(&jobs, "q").await.is_none(), "it pauses");
@@ -452,6 +454,33 @@ async fn work_that_fails_is_tried_again_after_growing_pauses(store: Store) {
     assert_eq!(standing.state, "failed");
     assert_eq!(standing.fields["error"], Value::from("the page is gone"));
     assert!(!standing.fields.contains_key("worker"));
+    assert_eq!(standing.error, None, "the state has it now");
+}
+
+async fn what_pauses_is_tried_again_at_once_when_somebody_says_so(store: Store) {
+    let jobs = open_jobs(&store, JOBS).await;
+    let job = || key([("id", "a")]);
+    let lease = next(&jobs, "q").await.expect("it is due");
+    assert!(matches!(jobs.retry_now(job()).await, Err(Error::State { .. })), "somebody works on it");
+    lease.retry(format!("see https://me:pass@host/a?key=hush {}", "x".repeat(5000))).await.unwrap();
+    let kept = jobs.standing(job()).await.unwrap().unwrap().error.expect("it is kept");
+    assert!(kept.starts_with("see https://host/a?… xxx") && kept.len() <= 1024, "{kept}");
+
+    jobs.retry_now(job()).await.unwrap();
+    let standing = jobs.standing(job()).await.unwrap().unwrap();
+    assert_eq!((standing.pauses, standing.attempts, standing.until), (false, 1, None));
+    assert_eq!(standing.error, Some(kept), "it says why until the next attempt");
+    jobs.retry_now(job()).await.unwrap();
+
+    let lease = next(&jobs, "q").await.expect("it is due at once");
+    assert_eq!((lease.attempts(), lease.fence()), (2, 2));
+    let standing = jobs.standing(job()).await.unwrap().unwrap();
+    assert_eq!((standing.error, standing.stuck), (None, false));
+    lease.retry("no").await.unwrap();
+    jobs.retry_now(job()).await.unwrap();
+    next(&jobs, "q").await.expect("it is due").release().await.unwrap();
+    assert_eq!(jobs.standing(job()).await.unwrap().unwrap().error, None, "it was given back untouched");
+    assert!(matches!(jobs.retry_now(key([("id", "none")])).await, Err(Error::Missing { .. })));
 }
 
 async fn work_without_a_failed_state_stays_stuck_until_it_is_released(store: Store) {
@@ -466,6 +495,7 @@ async fn work_without_a_failed_state_stays_stuck_until_it_is_released(store: Sto
     assert!(next(&jobs, "q").await.is_none());
     let stuck = jobs.stuck("q").await.unwrap();
     assert_eq!((stuck.len(), stuck[0].exhausted, stuck[0].attempts), (1, true, 3));
+    assert_eq!((stuck[0].stuck, stuck[0].error.as_deref()), (true, Some("no")));
     jobs.release(key([("id", "a")])).await.unwrap();
     assert_eq!(next(&jobs, "q").await.expect("it is due").attempts(), 1);
 }
@@ -576,6 +606,7 @@ on_each_store! {
     s8_a_lost_answer_loses_no_shop,
     s9_a_shop_is_scraped_when_it_was_crawled_since,
     work_that_fails_is_tried_again_after_growing_pauses,
+    what_pauses_is_tried_again_at_once_when_somebody_says_so,
     work_without_a_failed_state_stays_stuck_until_it_is_released,
     a_worker_that_dies_too_often_leaves_it_exhausted,
     a_live_lease_renews_itself,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cut::{Lost, cut};
-use larder::migrate::{Event, Migration, Need, Options, Outcome, Phase, Watch};
+use larder::migrate::{Event, Migration, MigrationWatch, Need, Options, Outcome, Phase};
 use larder::provision::{Permissions, Silent};
 use larder::store::TableChange;
 use larder::store::ops::Scan;
@@ -82,6 +82,19 @@ fn migration(store: &Store) -> Migration {
 
 fn between(from: &Store, to: &Store) -> Migration {
     Migration::new((schema(OLD), from.clone()), (schema(NEW), to.clone()), Environment::new()).unwrap()
+}
+
+#[tokio::test]
+async fn stores_on_two_clients_are_two_stores() {
+    let on_client = async || Store::on_client(Store::memory().await.sdk_client().await.unwrap());
+    let (from, to) = (on_client().await, on_client().await);
+    let need = |from: &Store, to: &Store| {
+        let migration =
+            Migration::new((schema(OLD), from.clone()), (schema(OLD), to.clone()), Environment::new());
+        migration.unwrap().need()
+    };
+    assert_eq!(need(&from, &to), Need::Copy);
+    assert_eq!(need(&from, &from), Need::Nothing);
 }
 
 async fn open(text: &str, store: &Store) -> System {
@@ -294,7 +307,7 @@ impl Turns {
     }
 }
 
-impl Watch for Turns {
+impl MigrationWatch for Turns {
     fn event(&mut self, _event: Event<'_>) {
         if self.1 > 0 {
             self.1 -= 1;
@@ -672,7 +685,7 @@ struct Seen {
     stop_at: Option<u64>,
 }
 
-impl Watch for Seen {
+impl MigrationWatch for Seen {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Restarted { .. } => self.restarts += 1,
@@ -687,7 +700,7 @@ impl Watch for Seen {
 }
 
 #[test]
-fn l12_told_to_stop_it_goes_on_from_there_on_any_machine() {
+fn l12_told_to_stop_it_continues_from_there_on_any_machine() {
     on_each(async |store| {
         let expected = seed(&begin(&store).await, 6, &"x".repeat(150_000)).await;
         let mut watch = Seen { stop_at: Some(1), ..Seen::default() };
@@ -824,7 +837,7 @@ fn l12_a_stream_that_is_switched_off_meanwhile_loses_nothing() {
     });
 }
 
-async fn finish(migration: &Migration, table: &str, watch: &mut dyn Watch) -> Outcome {
+async fn finish(migration: &Migration, table: &str, watch: &mut dyn MigrationWatch) -> Outcome {
     let permissions = Permissions([table.to_owned()].into());
     migration.finish(&permissions, &Options::default(), watch).await.unwrap()
 }
@@ -908,7 +921,7 @@ fn l12_after_a_stream_has_lost_changes_late_writes_are_carried_again_and_finish_
 /// Does something the first time that something happens.
 struct Once<F>(Option<F>, fn(&Event<'_>) -> bool);
 
-impl<F: AsyncFnOnce() + Send> Watch for Once<F> {
+impl<F: AsyncFnOnce() + Send> MigrationWatch for Once<F> {
     fn event(&mut self, event: Event<'_>) {
         if (self.1)(&event)
             && let Some(act) = self.0.take()
@@ -1064,7 +1077,7 @@ fn l12_a_machine_that_was_taken_over_writes_nothing_after_the_switch() {
             |event| matches!(event, Event::Copied { .. }),
         );
         let error = migration(&store).run(&Options::default(), &mut watch).await.unwrap_err();
-        assert!(error.to_string().contains("somebody else goes on"), "{error}");
+        assert!(error.to_string().contains("another process has taken over"), "{error}");
         check_new(&store, &Menus::new()).await;
     });
 }
@@ -1121,7 +1134,7 @@ fn l12_an_iterator_that_expired_is_not_the_end_of_the_stream() {
 /// Does something when both tables have been read to be compared, before the stream is read on.
 struct Compared<F>(std::sync::Mutex<Option<F>>, bool);
 
-impl<F: AsyncFnOnce() + Send> Watch for Compared<F> {
+impl<F: AsyncFnOnce() + Send> MigrationWatch for Compared<F> {
     fn event(&mut self, event: Event<'_>) {
         self.1 |= is_comparing(&event);
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
     SharedHttpConnector,
@@ -17,7 +18,9 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use futures_util::future::BoxFuture;
+use larder::store::{Inside, Lookback};
 use larder::{Entries, Entry, Error, Fetched, Fields, Load, Shelf, Store, System, Value};
+use larder_model::{ApiError, Item, TableName};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -196,6 +199,34 @@ async fn a_load_loses_against_what_another_program_has_written_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_load_does_not_bring_back_what_another_program_has_removed() {
+    for settings in
+        ["grace 1h", "grace 1h\nwrites behind", "grace 1h\nversions on", "grace 1h\noversize split"]
+    {
+        for answer in [loaded, Load::not_modified] {
+            let (store, [ours_of, _theirs_of], [ours, theirs]) = open_two(settings).await;
+            ours.put(page("1", "old")).await.unwrap();
+            store.clock().advance(Duration::from_secs(200));
+            let (called, go, load) = held(answer);
+            let loading = tokio::spawn({
+                let ours = ours.clone();
+                async move { ours.fetch_with(page_key("1"), load).await }
+            });
+            called.notified().await;
+            theirs.delete(page_key("1")).await.unwrap();
+            go.notify_one();
+            loading.await.unwrap().unwrap();
+            let _ = ours_of.drain(LONG).await;
+            assert_eq!(text(&theirs).await, None, "{settings}");
+            assert_eq!(text(&ours).await, None, "{settings}: nor is it in L1");
+            ours.fetch(page_key("1"), Source::default().numbered()).await.unwrap();
+            ours_of.drain(LONG).await.expect_empty();
+            assert_eq!(text(&theirs).await.as_deref(), Some("page 1"), "{settings}: the next one is kept");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_renewal_does_not_bring_back_what_another_program_has_written_over() {
     for settings in ["grace 1h", "grace 1h\nwrites behind", "grace 1h\nversions on"] {
         let (store, [ours_of, _theirs_of], [ours, theirs]) = open_two(settings).await;
@@ -259,6 +290,67 @@ table loans {
 }
 "#;
 
+/// An endpoint that leaves every read of several keys undone.
+#[derive(Debug)]
+struct Undone(Arc<dyn Inside>);
+
+#[async_trait]
+impl Inside for Undone {
+    async fn answer(&self, target: &str, body: &[u8]) -> Result<Vec<u8>, ApiError> {
+        if !target.ends_with(".BatchGetItem") {
+            return self.0.answer(target, body).await;
+        }
+        let request: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let answer = serde_json::json!({ "Responses": {}, "UnprocessedKeys": request["RequestItems"] });
+        Ok(answer.to_string().into_bytes())
+    }
+
+    async fn look_back(
+        &self,
+        table: &TableName,
+        key: Option<Item>,
+        before: Option<u64>,
+        most: usize,
+    ) -> Result<Lookback, larder::store::Error> {
+        self.0.look_back(table, key, before, most).await
+    }
+
+    fn expiring(
+        &self,
+        table: &TableName,
+        seconds: i64,
+        most: usize,
+    ) -> Result<Option<u64>, larder::store::Error> {
+        self.0.expiring(table, seconds, most)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_number_is_not_looked_for_without_end() {
+    let below = Store::memory().await;
+    let inside: Arc<dyn Inside> = Arc::new(Undone(below.inside().unwrap()));
+    let lacks = below.lacks().await.unwrap().clone();
+    let store = Store::through(inside, below.clock().clone(), "undone".to_owned(), lacks).observed();
+    let system = systems::open_text(LOANS, &store).await;
+    let loan = fields([("isbn", Value::from("1")), ("reader", Value::from("Ada"))]);
+    let refused = tokio::time::timeout(LONG, shelf(&system, "Loan").create(loan)).await.unwrap();
+    assert!(matches!(&refused, Err(Error::Store(error)) if error.is_transient()), "{refused:?}");
+    assert!((2..20).contains(&store.requests().count("BatchGetItem")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn chunks_that_cannot_be_removed_fail_no_write() {
+    let (store, system, pages) = open("oversize split").await;
+    let large = "x".repeat(900_000);
+    for way in ["put", "put_many", "transaction put", "delete", "transaction delete", "forget"] {
+        pages.put(page("1", &large)).await.unwrap();
+        store.faults().only(&["BatchWriteItem"]).down();
+        let expected = overtake(&system, &pages, way).await;
+        assert_eq!(text(&pages).await.as_deref(), expected, "{way}");
+        store.faults().reset();
+    }
+}
+
 /// The SDK's way to an engine, on which the answers to some puts are lost.
 #[derive(Clone, Debug)]
 struct Lossy {
@@ -301,26 +393,58 @@ impl HttpConnector for LossyConnector {
 
 #[tokio::test]
 async fn a_sequence_takes_one_number_although_the_first_answer_was_lost() {
-    let client = Store::memory().await.sdk_client().await.unwrap();
-    let lost = Arc::new(AtomicUsize::new(0));
-    let below = client.config().http_client().unwrap();
-    let config = client.config().to_builder().http_client(Lossy { below, lost: Arc::clone(&lost) });
-    let on_client = Store::on_client(aws_sdk_dynamodb::Client::from_conf(config.build()));
-    let memory = Store::memory().await;
-    for store in [on_client, memory] {
+    let (lost, stores) = forgetful_stores().await;
+    for store in stores {
         let system = systems::open_text(LOANS, &store).await;
         let loans = shelf(&system, "Loan");
         let loan = || fields([("isbn", Value::from("1")), ("reader", Value::from("Ada"))]);
         for number in 1..4 {
-            lost.store(1, Ordering::SeqCst);
-            if store.place() == "memory:" {
-                store.faults().only(&["PutItem"]).fail_next(1, larder::store::Fault::LostAnswer);
-            }
+            lose_one_answer(&lost, &store);
             let made = loans.create(loan()).await.unwrap();
             assert_eq!(made.fields["number"], Value::from(number), "{}", store.place());
         }
         lost.store(0, Ordering::SeqCst);
         assert_eq!(loans.within(["1"]).count().await.unwrap(), 3, "{}", store.place());
+    }
+}
+
+/// A store on a client that loses the answers to some puts, and one in memory that is told to.
+async fn forgetful_stores() -> (Arc<AtomicUsize>, [Store; 2]) {
+    let client = Store::memory().await.sdk_client().await.unwrap();
+    let lost = Arc::new(AtomicUsize::new(0));
+    let below = client.config().http_client().unwrap();
+    let config = client.config().to_builder().http_client(Lossy { below, lost: Arc::clone(&lost) });
+    let on_client = Store::on_client(aws_sdk_dynamodb::Client::from_conf(config.build()));
+    (lost, [on_client, Store::memory().await])
+}
+
+/// Has the next put carried out without an answer.
+fn lose_one_answer(lost: &AtomicUsize, store: &Store) {
+    lost.store(1, Ordering::SeqCst);
+    if store.place() == "memory:" {
+        store.faults().only(&["PutItem"]).fail_next(1, larder::store::Fault::LostAnswer);
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_created_although_the_first_answer_was_lost() {
+    let (lost, stores) = forgetful_stores().await;
+    for store in stores {
+        for (settings, bytes) in [("", 10), ("oversize split", 10), ("oversize compress", 900_000)] {
+            let place = format!("{} {settings}", store.place());
+            let system = systems::open_text(&pages("", settings), &store).await;
+            let pages = shelf(&system, "Page");
+            let new = page("1", &"x".repeat(bytes));
+            lose_one_answer(&lost, &store);
+            let made = pages.create(new.clone()).await.unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert_eq!(text_of(&made.fields).len(), bytes);
+            lost.store(0, Ordering::SeqCst);
+            let again = pages.create(new.clone()).await;
+            assert!(matches!(again, Err(Error::Exists { .. })), "{place}: it is the same, and not ours");
+            lose_one_answer(&lost, &store);
+            let other = pages.create(page("1", "other")).await;
+            assert!(matches!(other, Err(Error::Exists { .. })), "{place}: {other:?}");
+        }
     }
 }
 
@@ -445,7 +569,9 @@ async fn a_loaded_collection_loses_against_a_member_that_another_program_has_wri
 
 #[tokio::test]
 async fn a_drain_waits_for_a_refresh_that_is_under_way() {
-    for settings in ["refresh 50%", "refresh 50%\nwrites behind"] {
+    for (settings, closes) in
+        [("refresh 50%", false), ("refresh 50%", true), ("refresh 50%\nwrites behind", false)]
+    {
         let (store, system, pages) = open(settings).await;
         store.clock().stop();
         pages.put(page("1", "old")).await.unwrap();
@@ -457,7 +583,7 @@ async fn a_drain_waits_for_a_refresh_that_is_under_way() {
         let draining = tokio::spawn({
             let (system, is_drained) = (system.clone(), Arc::clone(&is_drained));
             async move {
-                let drained = system.drain(LONG).await;
+                let drained = if closes { system.close().await } else { system.drain(LONG).await };
                 is_drained.store(true, Ordering::SeqCst);
                 drained
             }

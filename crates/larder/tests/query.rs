@@ -167,7 +167,10 @@ fn only_what_an_index_answers_can_be_asked() {
             (shelf.index("by_month", [""; 0]), "`date_partition` is missing"),
             (shelf.index("by_month", ["a", "b"]), "named by date_partition alone"),
             (shelf.index("by_month", ["2024-02"]).consistent(), "only the table itself"),
-            (shelf.index("by_month", ["2024-02"]).from(5), "`disclosed_at` is a instant, and this is none"),
+            (
+                shelf.index("by_month", ["2024-02"]).from(5),
+                "`disclosed_at` is of type instant, and this value is not",
+            ),
             (shelf.within(["20240201_7203_001"]).at("x"), "has no sort key"),
         ];
         for (query, message) in cases {

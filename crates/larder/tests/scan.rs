@@ -341,7 +341,7 @@ fn what_has_no_key_of_its_entity_is_not_restored() {
             told,
             [
                 "BOOK#1 / BOOK is no key of Loan",
-                "the key `sk` is missing, or no S",
+                "the key `sk` is missing, or is not of type S",
                 "library has no table `library` with Film in it",
                 "Created",
             ]

@@ -6,7 +6,8 @@ mod stores;
 mod systems;
 
 use larder::store::Fault;
-use larder::{Entry, Error, Fields, Shelf, Store, System, Value};
+use larder::{Entry, Environment, Error, Fields, Schema, Shelf, Store, System, Value};
+use larder_schema::NoFiles;
 
 const SCHEMA: &str = r#"
 system bank
@@ -54,6 +55,35 @@ fn entry(number: &str) -> Fields {
 
 fn number(number: &str) -> Fields {
     Fields::from([("number".to_owned(), number.into())])
+}
+
+#[tokio::test]
+async fn a_transaction_stays_within_one_region_of_a_store_that_is_not_open_yet() {
+    let text = r#"
+system regions
+table here {
+  key     id
+  region  "eu-north-1"
+  entity Here { id: string nonempty }
+}
+table there {
+  key     id
+  region  "us-west-2"
+  entity There { id: string nonempty }
+}
+"#;
+    let loaded = Schema::load("test.larder", text, &mut NoFiles, &Environment::new());
+    let schema = loaded.schema.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
+    let store = Store::lazy("dynamodb:".parse().unwrap()).observed();
+    let system = System::open(schema, store.clone()).await.unwrap();
+    let (here, there) = (system.entries("Here").unwrap(), system.entries("There").unwrap());
+    let both = system.transaction().put(&here, id("1")).put(&there, id("1"));
+    let refused = both.run().await;
+    assert!(
+        matches!(&refused, Err(Error::NotAllowed(cause)) if cause.contains("span regions")),
+        "{refused:?}"
+    );
+    assert_eq!(store.requests().total(), 0, "nothing is sent");
 }
 
 async fn balance(accounts: &Shelf<Entry>, name: &str) -> i64 {

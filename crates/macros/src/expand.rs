@@ -7,8 +7,14 @@ use larder_schema::{Colour, Diagnostic, Environment, Loader, Schema, emit, rende
 
 /// The module of the schema at a path, looked for from the directory of the crate upwards.
 ///
-/// `head` is what stands before its brackets; without one it is public and called like the system.
-pub(crate) fn expand(manifest: &Path, path: &str, head: Option<&str>) -> Result<String, String> {
+/// `head` is what stands before its brackets; without one it is public and called like the system. `derives` are what its types
+/// derive besides.
+pub(crate) fn expand(
+    manifest: &Path,
+    path: &str,
+    head: Option<&str>,
+    derives: &[String],
+) -> Result<String, String> {
     let found = find(manifest, path)?;
     let text = read(&found)?;
     let mut beside = Beside { file: &found, read: Vec::new() };
@@ -25,7 +31,7 @@ pub(crate) fn expand(manifest: &Path, path: &str, head: Option<&str>) -> Result<
     for (name, file) in &beside.read {
         files.push((name.clone(), included(file)?));
     }
-    Ok(emit::rust(&schema, head, &files))
+    Ok(emit::rust(&schema, head, &files, derives))
 }
 
 /// The file beside the manifest, or in a directory above it up to the root of the workspace.
@@ -77,13 +83,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_places_in_every_file() {
-        let error = expand(here(), "tests/schemas/broken.larder", None).unwrap_err();
+        let error = expand(here(), "tests/schemas/broken.larder", None, &[]).unwrap_err();
         insta::assert_snapshot!(error);
     }
 
     #[test]
     fn a_file_that_is_nowhere_is_told_with_where_it_was_looked_for() {
-        let error = expand(here(), "schemas/nothing.larder", None).unwrap_err();
+        let error = expand(here(), "schemas/nothing.larder", None, &[]).unwrap_err();
         let root = here().ancestors().nth(2).expect("the crate is in the workspace").display().to_string();
         assert!(error.starts_with("there is no `schemas/nothing.larder` in "), "{error}");
         assert!(error.ends_with(&format!(" or {root}")), "{error}");
@@ -91,14 +97,14 @@ mod tests {
 
     #[test]
     fn a_file_is_looked_for_up_to_the_root_of_the_workspace() {
-        assert!(expand(here(), "tests/schemas/whole.larder", None).is_ok());
-        assert!(expand(here(), "schemas/keiba.larder", None).is_ok());
-        assert!(expand(&here().join("src"), "schemas/keiba.larder", None).is_ok());
+        assert!(expand(here(), "tests/schemas/whole.larder", None, &[]).is_ok());
+        assert!(expand(here(), "schemas/keiba.larder", None, &[]).is_ok());
+        assert!(expand(&here().join("src"), "schemas/keiba.larder", None, &[]).is_ok());
     }
 
     #[test]
     fn every_file_that_was_read_is_watched() {
-        let code = expand(here(), "tests/schemas/whole.larder", None).unwrap();
+        let code = expand(here(), "tests/schemas/whole.larder", None, &[]).unwrap();
         for (name, file) in
             [("tests/schemas/whole.larder", "whole.larder"), ("inner/note.larder", "inner/note.larder")]
         {
@@ -109,15 +115,15 @@ mod tests {
 
     #[test]
     fn the_module_is_public_and_called_like_the_system_unless_it_is_said() {
-        let code = expand(here(), "tests/schemas/whole.larder", None).unwrap();
+        let code = expand(here(), "tests/schemas/whole.larder", None, &[]).unwrap();
         assert!(code.contains("\npub mod notes {"), "{code}");
-        let code = expand(here(), "tests/schemas/whole.larder", Some("pub(crate) mod n")).unwrap();
+        let code = expand(here(), "tests/schemas/whole.larder", Some("pub(crate) mod n"), &[]).unwrap();
         assert!(code.contains("\npub(crate) mod n {"), "{code}");
     }
 
     #[test]
     fn warnings_do_not_fail() {
         // Its index key has four values, which is advised against.
-        assert!(expand(here(), "schemas/tdnet.larder", None).is_ok());
+        assert!(expand(here(), "schemas/tdnet.larder", None, &[]).is_ok());
     }
 }

@@ -158,7 +158,10 @@ impl Clock {
     pub fn now(&self) -> UnixTime {
         let millis = match self.stopped() {
             Some(stopped) => stopped,
-            None => self.raw().wall,
+            None => match &self.0.simulated {
+                Some(simulated) => simulated.lock().wall,
+                None => system_millis(),
+            },
         };
         self.moved(millis)
     }
@@ -184,6 +187,26 @@ impl Clock {
             }
         };
         self.moved(millis)
+    }
+
+    /// How much time has passed since some moment of this process, and how far a test has moved the clock. Setting the time
+    /// of day does not change it: differences of it are what one machine can say about time by itself.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use larder_model::{Clock, UnixTime};
+    ///
+    /// let (clock, hand) = Clock::simulated(UnixTime::from_seconds(1_000_000));
+    /// let begin = clock.elapsed();
+    /// hand.set(UnixTime::from_seconds(2_000_000));
+    /// assert_eq!(clock.elapsed(), begin);
+    /// hand.pass(Duration::from_secs(7));
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(clock.elapsed() - begin, Duration::from_secs(10));
+    /// ```
+    pub fn elapsed(&self) -> Duration {
+        let millis = self.moved(self.raw().elapsed).millis();
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
     /// Trusted time, and how certain it is.

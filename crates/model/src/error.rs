@@ -71,12 +71,26 @@ pub enum ApiError {
     /// There is no policy, or none of the revision that was expected. Names the ARN.
     #[error("Resource-based policy not found for the provided ResourceArn: {0}")]
     PolicyNotFound(String),
+    /// More was asked for in a second than a table, an index or a partition has.
+    #[error("{}", .0.message)]
+    Exceeded(Box<Exceeded>),
     /// Too much is queued for the disk, or held by other requests; the caller may try again.
     #[error("The request was denied because too many others are being carried out. Try again.")]
     Throttled,
     /// Our fault: the cause goes to the log, never to the caller.
     #[error("Internal server error")]
     Internal { cause: String },
+}
+
+/// Which throughput was used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub code: &'static str,
+    pub message: &'static str,
+    /// What was throttled, doing what, and why: `TableWriteProvisionedThroughputExceeded`.
+    pub reason: String,
+    /// The ARN of the table or the index.
+    pub resource: String,
 }
 
 /// Why one item of a transaction failed. An item that would have succeeded has the code `None`.
@@ -91,6 +105,9 @@ impl CancellationReason {
     pub const NONE: Self = Self { code: "None", message: None, item: None };
     /// The code of an item whose condition did not hold.
     pub const CONDITION: &'static str = "ConditionalCheckFailed";
+    /// The codes of an item for which there was no throughput.
+    pub const THROUGHPUT: &'static str = "ProvisionedThroughputExceeded";
+    pub const THROTTLED: &'static str = "ThrottlingError";
     /// The code of an item that an INSERT met.
     pub const DUPLICATE: &'static str = "DuplicateItem";
 }
@@ -141,6 +158,7 @@ impl ApiError {
             Self::BackupNotFound(_) => "BackupNotFoundException",
             Self::BackupInUse(_) => "BackupInUseException",
             Self::PolicyNotFound(_) => "PolicyNotFoundException",
+            Self::Exceeded(exceeded) => exceeded.code,
             Self::Throttled => "ThrottlingException",
             Self::Internal { .. } => "InternalServerError",
         }
@@ -152,6 +170,9 @@ impl ApiError {
             Self::Validation(_) => "com.amazon.coral.validate",
             Self::Serialization(_) | Self::UnknownOperation(_) | Self::Throttled | Self::NotLetIn { .. } => {
                 "com.amazon.coral.service"
+            }
+            Self::Exceeded(exceeded) if exceeded.code == "ThrottlingException" => {
+                "com.amazon.coral.availability"
             }
             _ => "com.amazonaws.dynamodb.v20120810",
         }

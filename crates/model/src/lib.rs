@@ -17,17 +17,20 @@
 pub mod clock;
 mod error;
 mod item;
+pub mod item_bytes;
 mod key;
 pub mod limits;
 pub mod metrics;
 mod number;
+#[cfg(feature = "serde")]
+mod number_serde;
 mod path;
 mod table;
 mod time;
 mod value;
 
 pub use clock::Clock;
-pub use error::{ApiError, CancellationReason};
+pub use error::{ApiError, CancellationReason, Exceeded};
 pub use item::Item;
 pub use key::{KeyAttribute, KeySchema, KeyType};
 pub use number::{Number, NumberError};

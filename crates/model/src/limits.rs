@@ -40,6 +40,8 @@ pub const BATCH_WRITE_ITEMS_MAX: usize = 25;
 pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const TRANSACTION_ITEMS_MAX: usize = 100;
 pub const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long nobody else can switch a table's expiry after somebody did.
+pub const EXPIRY_SWITCH_SECONDS: i64 = 60 * 60;
 /// How long a transaction's token is remembered.
 pub const IDEMPOTENCY_SECONDS: i64 = 10 * 60;
 

@@ -51,10 +51,19 @@ pub struct Histogram {
 
 impl Histogram {
     pub fn record(&self, took: Duration) {
-        let micros = took.as_nanos().div_ceil(1000);
-        let at = BOUNDS.partition_point(|(bound, _)| u128::from(*bound) < micros);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let micros = nanos.div_ceil(1000);
+        let at = BOUNDS.partition_point(|(bound, _)| *bound < micros);
         self.buckets[at].fetch_add(1, Ordering::Relaxed);
-        self.nanos.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Takes over all that another has recorded.
+    pub fn add(&self, other: &Self) {
+        let own = self.buckets.iter().chain([&self.nanos]);
+        for (own, other) in own.zip(other.buckets.iter().chain([&other.nanos])) {
+            own.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// How many were recorded.

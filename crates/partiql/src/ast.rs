@@ -18,7 +18,7 @@ pub(crate) enum Statement<'t> {
     },
     Update {
         table: Source<'t>,
-        changes: Vec<Change<'t>>,
+        changes: Vec<UpdateClause<'t>>,
         condition: Option<Expression<'t>>,
         returning: Option<Returning>,
     },
@@ -53,7 +53,7 @@ pub(crate) struct Order<'t> {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Change<'t> {
+pub(crate) enum UpdateClause<'t> {
     Set(Path<'t>, Expression<'t>),
     Remove(Path<'t>),
 }

@@ -203,12 +203,12 @@ impl Binder<'_> {
         })
     }
 
-    fn update(&mut self, changes: &[ast::Change<'_>]) -> Result<larder_expr::Update, Error> {
+    fn update(&mut self, changes: &[ast::UpdateClause<'_>]) -> Result<larder_expr::Update, Error> {
         let mut update = larder_expr::Update::default();
         for change in changes {
             match change {
-                ast::Change::Remove(target) => update.remove.push(path(target)?),
-                ast::Change::Set(target, value) => {
+                ast::UpdateClause::Remove(target) => update.remove.push(path(target)?),
+                ast::UpdateClause::Set(target, value) => {
                     let target = path(target)?;
                     match value {
                         Expression::Call { function, place, arguments }

@@ -1,5 +1,6 @@
 //! Statements whose parameters are filled in and whose parts have been checked, as far as that goes without a table.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use larder_expr::{Condition, Projection};
@@ -90,6 +91,31 @@ impl Statement {
             Self::Update(update) => &mut update.table,
             Self::Delete(delete) => &mut delete.table,
         }
+    }
+
+    /// The attributes that it names, each by the first part of its path; not those that `*` stands for.
+    pub fn attributes(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        let condition = match self {
+            Self::Select(select) | Self::Exists(select) => {
+                let columns = select.columns.iter().flat_map(|columns| &columns.0);
+                names.extend(columns.map(|column| &*column.path.root));
+                names.extend(select.order.iter().map(|order| &*order.attribute));
+                select.condition.as_ref()
+            }
+            Self::Insert(insert) => {
+                names.extend(insert.item.names());
+                None
+            }
+            Self::Update(update) => {
+                names.extend(update.update.paths().map(|path| &*path.root));
+                names.extend(update.update.read_paths().map(|path| &*path.root));
+                update.condition.as_ref()
+            }
+            Self::Delete(delete) => delete.condition.as_ref(),
+        };
+        names.extend(condition.into_iter().flat_map(Condition::paths).map(|path| &*path.root));
+        names
     }
 
     /// Whether it reads, and nothing else. `EXISTS` goes with writes.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use larder_expr::Comparator;
 use larder_model::limits::STATEMENT_DEPTH_MAX;
 
-use crate::ast::{Change, Expression, Order, Path, Select, Source, Statement, Step};
+use crate::ast::{Expression, Order, Path, Select, Source, Statement, Step, UpdateClause};
 use crate::bound::Returning;
 use crate::error::{Error, Place, Syntax};
 use crate::token::{Kind, Token, tokens};
@@ -157,7 +157,7 @@ impl<'t> Parser<'t> {
             if self.word("SET") {
                 changes.extend(self.list(Self::set)?);
             } else if self.word("REMOVE") {
-                changes.extend(self.list(|parser| parser.path().map(Change::Remove))?);
+                changes.extend(self.list(|parser| parser.path().map(UpdateClause::Remove))?);
             } else {
                 break;
             }
@@ -169,10 +169,10 @@ impl<'t> Parser<'t> {
         Ok(Statement::Update { table, changes, condition, returning: self.returning()? })
     }
 
-    fn set(&mut self) -> Result<Change<'t>, Error> {
+    fn set(&mut self) -> Result<UpdateClause<'t>, Error> {
         let path = self.path()?;
         self.expect_sign("=", "EQ")?;
-        Ok(Change::Set(path, self.sum()?))
+        Ok(UpdateClause::Set(path, self.sum()?))
     }
 
     fn delete(&mut self) -> Result<Statement<'t>, Error> {

@@ -8,6 +8,8 @@
 //! - A partition made from arguments is what a record with these fields is stored under.
 //! - Values of a sort key are ordered as their stored forms are.
 
+use std::collections::BTreeSet;
+
 use larder_model::{AttributeValue, KeyType};
 
 use crate::ast::BinaryOp;
@@ -106,6 +108,32 @@ impl Entity {
             access.sort = Some(self.sort_key(attribute, &self.content(table, attribute)?));
         }
         Some(access)
+    }
+
+    /// The fields a key is given by: those given that its templates need, or the field that is the key itself.
+    pub fn key_names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for source in std::iter::once(&self.partition).chain(self.sort.as_ref()) {
+            match source {
+                KeySource::Field(name) => names.push(name.as_str()),
+                KeySource::Template(template) => {
+                    template.holes().for_each(|hole| self.needed(&hole.field, &mut names));
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(*name));
+        names
+    }
+
+    /// The given fields that a field is made of, in the order they are mentioned.
+    pub(crate) fn needed<'e>(&'e self, name: &str, names: &mut Vec<&'e str>) {
+        let Some(field) = self.field(name) else { return };
+        match &field.equation {
+            None => names.push(&field.name),
+            // Equations have an order, so this ends.
+            Some(equation) => equation.fields().into_iter().for_each(|name| self.needed(name, names)),
+        }
     }
 
     /// The fields that can be read from an index, inputs in keys and templates included.

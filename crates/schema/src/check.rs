@@ -17,7 +17,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use larder_model::{AttributeValue, Item, Number, UnixTime};
 
-use crate::equation::{Expr, Function, Scope, duration_source, settled};
+use crate::equation::{Expr, Function, Scope, conformed, duration_source};
 use crate::marks::{ABSENT, CHUNK, CHUNK_KEY, CHUNKS_MAX, FRESH_UNTIL, MARK, PACKED, PARTS, VERSION};
 use crate::origin::Origins;
 use crate::record::{Fault, Place, Violation, is_ordered, shown};
@@ -498,7 +498,7 @@ impl Checker {
         }
         let moved = written.is_none() && is_in_parts;
         let scope = Scope { fields: &record.fields, now: Timestamp::UNIX_EPOCH };
-        let value = expression.evaluate(scope).map(|value| settled(value, &field.kind));
+        let value = expression.evaluate(scope).map(|value| conformed(value, &field.kind));
         if value.is_none() && equation.needs.iter().any(|name| record.doubtful.contains(&name.as_str())) {
             return;
         }

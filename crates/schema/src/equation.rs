@@ -317,7 +317,7 @@ impl Entity {
     pub fn compute_some(&self, fields: &mut Fields, now: Timestamp, places: &[usize]) {
         for field in places.iter().filter_map(|&at| self.fields.get(at)) {
             let Some(equation) = &field.equation else { continue };
-            let value = equation.evaluate(Scope { fields, now }).map(|value| settled(value, &field.kind));
+            let value = equation.evaluate(Scope { fields, now }).map(|value| conformed(value, &field.kind));
             match value {
                 Some(value) => fields.insert(field.name.clone(), value),
                 None => fields.remove(&field.name),
@@ -338,7 +338,7 @@ impl Entity {
 }
 
 /// A moment is kept at the precision it is stored with, so what is written is what is read.
-pub fn settled(value: Value, kind: &Type) -> Value {
+pub fn conformed(value: Value, kind: &Type) -> Value {
     let Some(step) = kind.step_nanos() else { return value };
     match &value {
         Value::Instant(instant) => {

@@ -216,7 +216,7 @@ pub const RULES: &[Rule] = &[
     ),
     error(
         "L0310",
-        "a time zone nobody knows",
+        "an unknown time zone",
         "Zones are named as in the IANA database, `Asia/Tokyo`. The database is built in; nothing is read from the machine.",
     ),
     error(
@@ -297,7 +297,7 @@ pub const RULES: &[Rule] = &[
     warning(
         "L0512",
         "a timeout shorter than the call",
-        "`latency` says how long a call of the source takes, `timeout` when it is given up. With a timeout below the longest\ncall, calls fail that would have been answered. Make it longer, or mend what `latency` says.",
+        "`latency` says how long a call of the source takes, `timeout` when it is given up. With a timeout below the longest\ncall, calls fail that would have been answered. Make it longer, or correct what `latency` says.",
     ),
     warning(
         "L0513",

@@ -71,7 +71,7 @@ fn lines(text: &str, tokens: &[Token]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut containers: Vec<Container> = vec![Container::File];
     let mut brackets = 0usize;
-    let mut goes_on = false;
+    let mut continues = false;
     let mut blank = false;
     for physical in tokens.split(|token| matches!(token.kind, TokenKind::Newline | TokenKind::End)) {
         let (code, comment): (Vec<&Token>, Vec<&Token>) =
@@ -86,12 +86,12 @@ fn lines(text: &str, tokens: &[Token]) -> Vec<Line> {
         let container = containers.last().copied().unwrap_or(Container::File);
         let depth = containers.len() - 1 - usize::from(closes && containers.len() > 1)
             + brackets
-            + usize::from(goes_on && brackets == 0);
+            + usize::from(continues && brackets == 0);
         let opened_in_line = words.iter().position(|word| *word == "{");
         let whole = opened_in_line.is_none_or(|_| words.last() == Some(&"}"));
         let kind = match code.first() {
             None => Kind::Bare,
-            Some(_) if goes_on || brackets > 0 || closes => Kind::Plain,
+            Some(_) if continues || brackets > 0 || closes => Kind::Plain,
             Some(_) => kind(container, &code, &words, whole),
         };
         let cells = if code.is_empty() { Vec::new() } else { cells(kind, &code, &words) };
@@ -120,7 +120,7 @@ fn lines(text: &str, tokens: &[Token]) -> Vec<Line> {
         if !code.is_empty() {
             let inside = containers.last().copied().unwrap_or(Container::File);
             let list = matches!(inside, Container::Type | Container::Names);
-            goes_on = matches!(words.last(), Some(&("," | "|"))) && !list;
+            continues = matches!(words.last(), Some(&("," | "|"))) && !list;
         }
     }
     lines

@@ -39,6 +39,7 @@ mod symbols;
 mod grants;
 pub mod schema;
 pub mod setup;
+#[deny(missing_docs)]
 mod value;
 
 mod access;
@@ -46,6 +47,7 @@ mod check;
 mod equation;
 mod item;
 mod marks;
+#[deny(missing_docs)]
 mod record;
 mod template;
 
@@ -66,7 +68,7 @@ pub use access::{Access, Argument, Readable, SortKey};
 pub use check::Checker;
 pub use compare::{Change, Impact, compare};
 pub use diagnostic::{Colour, Diagnostic, Severity, closest, render, render_all};
-pub use equation::{Expr, Function, Scope, duration_source, settled};
+pub use equation::{Expr, Function, Scope, conformed, duration_source};
 pub use explain::{RULES, Rule, explain, rule};
 pub use format::format;
 pub use item::{ItemError, RecordError};

@@ -16,5 +16,10 @@ pub const CHUNKS_MAX: i64 = 4096;
 pub const ABSENT: &str = "larder_absent";
 /// The end of an item's freshness in Unix seconds, where the item outlives it.
 pub const FRESH_UNTIL: &str = "larder_fresh_until";
+/// Why work under a lease of a lifecycle failed last.
+pub fn error_mark(lifecycle: &str) -> String {
+    format!("{MARK}{lifecycle}_error")
+}
+
 /// The version of an item, where the schema says `versions on`.
 pub const VERSION: &str = "larder_version";

@@ -80,13 +80,13 @@ fn significant(text: &str, all: &[Token], diagnostics: &mut Vec<Diagnostic>) -> 
             }
             TokenKind::Newline => {
                 line_is_empty = true;
-                let goes_on = kept.last().is_none_or(|last| {
+                let continues = kept.last().is_none_or(|last| {
                     matches!(
                         last.kind,
                         TokenKind::Newline | TokenKind::Doc | TokenKind::Mark("," | "|" | "{" | "[")
                     )
                 });
-                if goes_on {
+                if continues {
                     continue;
                 }
             }

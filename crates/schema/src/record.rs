@@ -62,6 +62,7 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Missing,
         Self::Type,
@@ -300,7 +301,7 @@ impl Schema {
     }
 
     /// Reads what was given raw, as far as it has the form of the type.
-    pub fn settle(&self, kind: &Type, value: &mut Value) {
+    pub fn conform(&self, kind: &Type, value: &mut Value) {
         match (kind, value) {
             (Type::Json, _) => {}
             (kind, value @ Value::Raw(_)) => {
@@ -309,13 +310,13 @@ impl Schema {
                 }
             }
             (Type::List(inner), Value::List(values)) => {
-                values.iter_mut().for_each(|value| self.settle(&inner.kind, value));
+                values.iter_mut().for_each(|value| self.conform(&inner.kind, value));
             }
             (Type::Map(inner), Value::Map(map)) => {
-                map.values_mut().for_each(|value| self.settle(&inner.kind, value));
+                map.values_mut().for_each(|value| self.conform(&inner.kind, value));
             }
             (Type::Set(inner), Value::List(values)) => {
-                values.iter_mut().for_each(|value| self.settle(inner, value));
+                values.iter_mut().for_each(|value| self.conform(inner, value));
                 // What is wrong keeps its place, by which it is named.
                 if values.iter().all(|value| is_of(inner, value)) {
                     values.sort_by(|a, b| a.compare(b).unwrap_or(Ordering::Equal));
@@ -326,7 +327,7 @@ impl Schema {
                 let known = self.type_definition(name).map_or(&[][..], |definition| &definition.fields);
                 for field in known {
                     if let Some(value) = map.get_mut(&field.attribute) {
-                        self.settle(&field.kind, value);
+                        self.conform(&field.kind, value);
                     }
                 }
             }

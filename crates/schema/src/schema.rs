@@ -818,18 +818,20 @@ pub struct Lifecycle {
     pub retry: Option<Retry>,
 }
 
-/// Stored names of what a lease needs: who, until when (Unix seconds), which claim, how often tried.
+/// Stored names of what a lease needs: who, until when (Unix seconds), which claim, how often tried, what went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseAttributes {
     pub owner: String,
     pub until: String,
     pub fence: String,
     pub attempts: String,
+    /// Larder's own: the text of the last error.
+    pub error: String,
 }
 
 impl LeaseAttributes {
-    pub fn names(&self) -> [&str; 4] {
-        [&self.owner, &self.until, &self.fence, &self.attempts]
+    pub fn names(&self) -> [&str; 5] {
+        [&self.owner, &self.until, &self.fence, &self.attempts, &self.error]
     }
 }
 

@@ -10,6 +10,7 @@
 //! - A `fit` hole over the limit ends in `~` and a SHA-256 digest; such a key is recognised, and its field is
 //!   then read from the item.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use jiff::civil::{Date, DateTime, ISOWeekDate, Weekday};
@@ -21,6 +22,9 @@ use sha2::{Digest, Sha256};
 use crate::schema::{Checks, Fields, Precision, Type};
 use crate::shape::{CharSet, Pattern, Shape};
 use crate::value::{Value, civil_date, instant_text, number_to_f64};
+
+/// Room for most keys, so that they are made in one piece of memory.
+const KEY_BYTES: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -114,7 +118,7 @@ impl Template {
 
     /// The key these fields make.
     pub fn build(&self, fields: &Fields) -> Result<String, BuildError> {
-        let mut key = String::new();
+        let mut key = String::with_capacity(KEY_BYTES);
         let mut fit = None;
         for part in &self.parts {
             match part {
@@ -387,20 +391,23 @@ impl Hole {
     }
 
     /// The value's text; `None` when the value does not fit.
-    pub fn write(&self, value: &Value) -> Option<String> {
-        let text = match &self.format {
-            Format::Plain | Format::Fit => plain_text(value, &self.kind)?,
-            Format::Pad(width) => {
-                let number = value.as_i64()?;
-                format!("{number:0width$}")
+    pub fn write<'a>(&self, value: &'a Value) -> Option<Cow<'a, str>> {
+        let text = match (&self.format, value) {
+            (Format::Plain | Format::Fit, Value::Text(text))
+                if !matches!(self.kind, Type::Instant(_) | Type::Epoch) =>
+            {
+                Cow::from(text)
             }
-            Format::Fixed(decimals) => fixed_text(value, *decimals)?,
-            Format::Unix => value.as_instant()?.as_second().to_string(),
-            Format::Date(parts) => match value {
-                // A pattern that does not name a whole day reads back as text, and is written back as it is.
-                Value::Text(text) if parse_date(parts, text).is_some() => text.clone(),
-                value => date_text(parts, civil(value)?)?,
-            },
+            (Format::Plain | Format::Fit, value) => plain_text(value, &self.kind)?.into(),
+            (Format::Pad(width), value) => {
+                let (number, width) = (value.as_i64()?, *width);
+                format!("{number:0width$}").into()
+            }
+            (Format::Fixed(decimals), value) => fixed_text(value, *decimals)?.into(),
+            (Format::Unix, value) => value.as_instant()?.as_second().to_string().into(),
+            // A pattern that does not name a whole day reads back as text, and is written back as it is.
+            (Format::Date(parts), Value::Text(text)) if parse_date(parts, text).is_some() => Cow::from(text),
+            (Format::Date(parts), value) => date_text(parts, civil(value)?)?.into(),
         };
         self.shape.accepts(&text).then_some(text)
     }
@@ -468,7 +475,7 @@ impl Hole {
                 return letter.chars().cycle().take(length.min(64)).collect();
             }
         };
-        self.write(&value).unwrap_or_else(|| format!("{{{}}}", self.field))
+        self.write(&value).map_or_else(|| format!("{{{}}}", self.field), Cow::into_owned)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Text → tokens, each with its span.
 //!
-//! Nothing is dropped: comments and the gaps between tokens can be had back from the spans, so the tokens of
+//! Nothing is dropped: comments and the gaps between tokens can be recovered from the spans, so the tokens of
 //! a file and its text say the same. A regular expression is read only after the word `match`, and only when
 //! it is closed on its line, so `/` is free to part a partition key from a sort key.
 

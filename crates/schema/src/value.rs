@@ -16,20 +16,32 @@ use larder_model::{AttributeValue, Number};
 
 use crate::schema::{Precision, Type};
 
+/// A value of a field, as records have it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// A text.
     Text(String),
+    /// A whole number, or one of so many decimals.
     Number(Number),
+    /// A number that need not be exact.
     Float(f64),
+    /// True or false.
     Bool(bool),
+    /// Bytes.
     Bytes(Vec<u8>),
+    /// A moment.
     Instant(Timestamp),
     /// An instant seen from a place: what `in(zone)` gives.
     Zoned(Zoned),
+    /// A day.
     Date(Date),
+    /// A day and a time of day, in no zone.
     Datetime(DateTime),
+    /// A length of time.
     Duration(SignedDuration),
+    /// Several values in order; also the members of a set.
     List(Vec<Value>),
+    /// Values by name: a map, or a named type.
     Map(BTreeMap<String, Value>),
     /// A `json` value, as it is stored.
     Raw(AttributeValue),
@@ -62,6 +74,7 @@ impl Value {
         }
     }
 
+    /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

@@ -8,7 +8,7 @@ fn check(system: &str) {
     let text = std::fs::read_to_string(path).expect("the five systems are in schemas/");
     let schema = Schema::load(system, &text, &mut NoFiles, &Environment::new()).schema.expect("it is right");
     let files = [(format!("{system}.larder"), format!("include_str!(\"{system}.larder\")"))];
-    insta::assert_snapshot!(system, emit::rust(&schema, None, &files));
+    insta::assert_snapshot!(system, emit::rust(&schema, None, &files, &[]));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_guide_to_a_schema_of_ones_own_lists_what_is_generated() {
     let loaded = Schema::load("post.larder", &text, &mut NoFiles, &Environment::new());
     assert!(loaded.diagnostics.is_empty(), "{:?}", loaded.diagnostics);
     assert_eq!(larder_schema::format(&text), text);
-    let listed = listing(&emit::rust(&loaded.schema.unwrap(), None, &[]));
+    let listed = listing(&emit::rust(&loaded.schema.unwrap(), None, &[], &[]));
 
     let page = format!("{root}docs/guides/post.md");
     let guide = std::fs::read_to_string(&page).unwrap();

@@ -66,7 +66,7 @@ fn broken(changes: &[(&str, Value)]) -> Vec<String> {
     let (_, entity) = schema.entity("Book").expect("it is there");
     let mut fields = book(changes);
     for (name, value) in &mut fields {
-        schema.settle(&entity.field(name).expect("it is there").kind, value);
+        schema.conform(&entity.field(name).expect("it is there").kind, value);
     }
     schema.violations(entity, &fields).iter().map(ToString::to_string).collect()
 }
@@ -294,7 +294,7 @@ fn documents_and_programs_are_told_what_is_stored() {
     ] {
         assert!(page.lines().any(|line| line == told), "{told}\n{page}");
     }
-    let code = emit::rust(&schema, None, &[]);
+    let code = emit::rust(&schema, None, &[], &[]);
     for written in [
         "pub topics: ::std::collections::BTreeSet<::std::string::String>,",
         "pub moods: ::std::collections::BTreeSet<Moods>,",

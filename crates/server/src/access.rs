@@ -5,7 +5,7 @@
 //! authorize      a visitor, a request that was read ─► may they            │ AccessDenied
 //! ```
 //!
-//! Without an access file everybody is let in and may do everything, and a request costs a look at the clock.
+//! Without an access file everybody is let in and may do everything, and a request costs nothing more.
 //!
 //! Promises:
 //! - An access file that is read again is in force from the next request on.
@@ -20,10 +20,11 @@ use hyper::body::Bytes;
 use hyper::header::{HOST, USER_AGENT};
 use hyper::http::request::Parts;
 use larder_auth::{
-    Access, AccessKey, Caller, Circumstances, HttpRequest, Place, Policy, Principal, Resource, Secret, Tables,
+    Access, AccessKey, Caller, Circumstances, HttpRequest, Place, Policy, Principal, Resource, Secret,
+    Tables, actions,
 };
 use larder_engine::Engine;
-use larder_engine::ops::{DescribeTable, Request, StreamId};
+use larder_engine::ops::{BatchExecuteStatement, DescribeTable, Request, StreamId};
 use larder_model::{ApiError, Arn, Clock, Item, Space, TableDefinition, TableName, UnixTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -83,8 +84,8 @@ pub(crate) struct Visitor<'a> {
     /// Where their tables are; none where they are everybody's.
     pub(crate) space: Option<Space>,
     pub(crate) peer: Peer,
+    /// What policies can ask about; nobody else does.
     user_agent: Option<&'a str>,
-    pub(crate) now: UnixTime,
 }
 
 /// Somebody who is not let in.
@@ -130,7 +131,12 @@ impl Gate {
         Self { principals, shared, audit, clock: Clock::system(), failures: Failures::default() }
     }
 
-    /// Who sent this. `access` is what [`Principals::now`] said, for as long as the request lasts.
+    /// Who there is, for as long as one request lasts; nobody where everybody is let in.
+    pub(crate) fn access(&self) -> Option<Arc<Access>> {
+        self.principals.as_ref().map(|principals| principals.now())
+    }
+
+    /// Who sent this. `access` is what [`Gate::access`] said.
     pub(crate) fn authenticate<'a>(
         &self,
         access: Option<&'a Access>,
@@ -138,11 +144,10 @@ impl Gate {
         body: &Bytes,
         peer: Peer,
     ) -> Result<Visitor<'a>, Stranger> {
-        let now = self.clock.now();
-        let user_agent = head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         let Some(access) = access else {
-            return Ok(Visitor { caller: None, space: None, peer, user_agent, now });
+            return Ok(Visitor { caller: None, space: None, peer, user_agent: None });
         };
+        let now = self.clock.now();
         let mut headers: Vec<(&str, &[u8])> =
             head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         if let Some(authority) = head.uri.authority()
@@ -160,7 +165,10 @@ impl Gate {
         let known = larder_auth::authenticate(&http, access, now)
             .and_then(|caller| Ok((self.space(&caller)?, caller)));
         match known {
-            Ok((space, caller)) => Ok(Visitor { caller: Some(caller), space, peer, user_agent, now }),
+            Ok((space, caller)) => {
+                let user_agent = head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+                Ok(Visitor { caller: Some(caller), space, peer, user_agent })
+            }
             Err(error) => {
                 if let Some(audit) = &self.audit {
                     let target = head.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
@@ -214,19 +222,19 @@ impl Gate {
         };
         let is_theirs = key.secret.is(shown.secret.reveal());
         let space = self.space(&caller).ok()?;
-        is_theirs.then(|| Visitor { caller: Some(caller), space, peer, user_agent, now: self.clock.now() })
+        is_theirs.then_some(Visitor { caller: Some(caller), space, peer, user_agent })
     }
 
     pub(crate) fn note_sign_in(&self, visitor: &Visitor<'_>) {
         if let Some(audit) = &self.audit {
-            audit.write(&Entry::action(visitor, SIGN_IN, "*", None));
+            audit.write(&Entry::action(visitor, self.clock.now(), SIGN_IN, "*", None));
         }
     }
 
     /// Notes a request that was signed as it should, and is none.
     pub(crate) fn note_unread(&self, visitor: &Visitor<'_>, target: &str, error: &ApiError) {
         if let Some(audit) = &self.audit {
-            audit.write(&Entry::unread(visitor, target, error));
+            audit.write(&Entry::unread(visitor, self.clock.now(), target, error));
         }
     }
 
@@ -254,18 +262,59 @@ impl Gate {
         if self.shared { caller.place() } else { HERE }
     }
 
-    /// Whether the visitor may do what was asked for.
+    /// Whether the visitor may do what was asked for. Of a batch of statements each is decided by itself: one that they may not do
+    /// is answered with that from here on, and the others are carried out.
     pub(crate) fn authorize(
         &self,
         visitor: &Visitor<'_>,
-        request: &Request,
+        request: &mut Request,
         engine: &Engine,
     ) -> Result<(), ApiError> {
-        let allowed = self.decide(visitor, request, engine);
-        if let Some(audit) = &self.audit {
-            audit.write(&Entry::request(visitor, request, self.shared, allowed.as_ref().err()));
+        if let (Some(caller), Request::BatchExecuteStatement(batch)) = (&visitor.caller, &mut *request) {
+            self.authorize_each(visitor, caller, batch, engine);
+            if batch.readable().next().is_some() {
+                self.note(visitor, request, None);
+            }
+            return Ok(());
         }
+        let allowed = self.decide(visitor, request, engine);
+        self.note(visitor, request, allowed.as_ref().err());
         allowed.map_err(|error| not_let_in(&error))
+    }
+
+    fn authorize_each(
+        &self,
+        visitor: &Visitor<'_>,
+        caller: &Caller<'_>,
+        batch: &mut BatchExecuteStatement,
+        engine: &Engine,
+    ) {
+        let (place, circumstances) = (self.place(caller), visitor.circumstances(self.clock.now()));
+        let denied: Vec<Option<ApiError>> = actions::needs_of_each(batch)
+            .into_iter()
+            .map(|need| {
+                let need = need?;
+                let allowed = larder_auth::permitted(caller, &need, place, &circumstances, &Known(engine));
+                let error = allowed.err()?;
+                if let Some(audit) = &self.audit {
+                    let needs = std::slice::from_ref(&need);
+                    audit.write(&Entry::needs(visitor, self.clock.now(), needs, self.shared, Some(&error)));
+                }
+                Some(not_let_in(&error))
+            })
+            .collect();
+        for (each, denied) in batch.statements.iter_mut().zip(denied) {
+            if let Some(error) = denied {
+                each.statement = Err(error);
+            }
+        }
+    }
+
+    fn note(&self, visitor: &Visitor<'_>, request: &Request, denied: Option<&larder_auth::Error>) {
+        if let Some(audit) = &self.audit {
+            let needs = actions::needs(request);
+            audit.write(&Entry::needs(visitor, self.clock.now(), &needs, self.shared, denied));
+        }
     }
 
     /// The same, of what nobody has asked for yet: nothing is noted.
@@ -276,7 +325,7 @@ impl Gate {
         engine: &Engine,
     ) -> Result<(), larder_auth::Error> {
         let Some(caller) = &visitor.caller else { return Ok(()) };
-        let circumstances = visitor.circumstances();
+        let circumstances = visitor.circumstances(self.clock.now());
         larder_auth::authorize(caller, request, self.place(caller), &circumstances, &Known(engine))
     }
 
@@ -291,7 +340,7 @@ impl Gate {
         let allowed = self.decide_on_table(visitor, action, on, engine);
         if let (Some(audit), Some(caller)) = (&self.audit, &visitor.caller) {
             let resource = Resource::Table(on.0).arn(self.place(caller));
-            audit.write(&Entry::action(visitor, action, &resource, allowed.as_ref().err()));
+            audit.write(&Entry::action(visitor, self.clock.now(), action, &resource, allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
     }
@@ -305,7 +354,7 @@ impl Gate {
         engine: &Engine,
     ) -> Result<(), larder_auth::Error> {
         let Some(caller) = &visitor.caller else { return Ok(()) };
-        let (place, circumstances) = (self.place(caller), visitor.circumstances());
+        let (place, circumstances) = (self.place(caller), visitor.circumstances(self.clock.now()));
         larder_auth::authorize_on_table(caller, action, on, place, &circumstances, &Known(engine))
     }
 
@@ -316,7 +365,7 @@ impl Gate {
         action: &'static str,
     ) -> Result<(), larder_auth::Error> {
         let Some(caller) = &visitor.caller else { return Ok(()) };
-        larder_auth::authorize_action(caller, action, &visitor.circumstances())
+        larder_auth::authorize_action(caller, action, &visitor.circumstances(self.clock.now()))
     }
 
     /// Whether the visitor may do what is no operation of DynamoDB's.
@@ -327,7 +376,7 @@ impl Gate {
     ) -> Result<(), ApiError> {
         let allowed = self.decide_action(visitor, action);
         if let Some(audit) = &self.audit {
-            audit.write(&Entry::action(visitor, action, "*", allowed.as_ref().err()));
+            audit.write(&Entry::action(visitor, self.clock.now(), action, "*", allowed.as_ref().err()));
         }
         allowed.map_err(|error| not_let_in(&error))
     }
@@ -342,15 +391,9 @@ impl Visitor<'_> {
         }
     }
 
-    fn circumstances(&self) -> Circumstances<'_> {
-        let (now, user_agent) = (self.now, self.user_agent);
+    fn circumstances(&self, now: UnixTime) -> Circumstances<'_> {
+        let user_agent = self.user_agent;
         Circumstances { now, source_ip: Some(self.peer.address.ip()), secure: self.peer.secure, user_agent }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn anybody() -> Self {
-        let peer = Peer { address: (std::net::Ipv4Addr::LOCALHOST, 1).into(), secure: false };
-        Self { caller: None, space: None, peer, user_agent: None, now: UnixTime::from_seconds(0) }
     }
 }
 

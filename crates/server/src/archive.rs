@@ -19,14 +19,14 @@ pub(crate) fn expose(store: &Store, text: &mut Exposition) {
     text.gauge("larder_archive_failing", "1 while the archive does not get on.")
         .sample(&[], u64::from(status.failing.is_some()));
     text.counter("larder_archive_bytes_total", "What was written to the archive.").sample(&[], status.bytes);
-    text.counter("larder_archive_bases_total", "Backups that the archive made to go on from.")
+    text.counter("larder_archive_bases_total", "Backups that the archive made to continue from.")
         .sample(&[], status.bases);
     text.gauge(
         "larder_archive_skipped_values",
         "Damaged values that are missing in the archive's last base.",
     )
     .sample(&[], status.skipped);
-    text.counter("larder_archive_gaps_total", "Times that the archive could not go on from where it was.")
+    text.counter("larder_archive_gaps_total", "Times that the archive could not continue from where it was.")
         .sample(&[], status.gaps);
 }
 
@@ -41,14 +41,16 @@ pub(crate) async fn watch(store: Store) {
                 tracing::error!(
                     cause,
                     lag_seconds = status.lag.as_secs(),
-                    "the store is not archived; writes go on and it is tried again"
+                    "the store is not archived; writes continue, and archiving is tried again"
                 );
             }
             (Some(_), None) => tracing::warn!("the store is archived again"),
             _ => {}
         }
         if status.gaps > gaps {
-            tracing::warn!("the archive could not go on from where it was; it goes on from a new base");
+            tracing::warn!(
+                "the archive could not continue from where it was; it starts again from a new base"
+            );
         }
         if status.skipped > 0 && status.skipped != skipped {
             tracing::error!(

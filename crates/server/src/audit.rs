@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use larder_auth::{Caller, Claim, HttpRequest, actions};
-use larder_engine::ops::Request;
+use larder_auth::actions::Need;
+use larder_auth::{Caller, Claim, HttpRequest};
 use larder_model::{ApiError, UnixTime};
 use serde_json::{Value, json};
 
@@ -135,47 +135,49 @@ impl Entry {
     }
 
     /// What was signed, and is no request.
-    pub(crate) fn unread(visitor: &Visitor<'_>, target: &str, error: &ApiError) -> Self {
-        let mut entry = Self::of(visitor, None);
+    pub(crate) fn unread(visitor: &Visitor<'_>, now: UnixTime, target: &str, error: &ApiError) -> Self {
+        let mut entry = Self::of(visitor, now, None);
         entry.0["target"] = said(target).into();
         entry.denied(error.code())
     }
 
-    pub(crate) fn request(
+    /// What a request, or a statement of a batch, needs leave for.
+    pub(crate) fn needs(
         visitor: &Visitor<'_>,
-        request: &Request,
+        now: UnixTime,
+        needs: &[Need<'_>],
         shared: bool,
         denied: Option<&larder_auth::Error>,
     ) -> Self {
-        let needs = actions::needs(request);
         let own = visitor.caller.as_ref().map_or(HERE, Caller::place);
         let unsaid = if shared { own } else { HERE };
         let mut did: Vec<Value> = Vec::new();
-        for need in &needs {
+        for need in needs {
             let place = need.resource.place(own, unsaid);
             let one = json!({"action": need.action, "resource": need.resource.arn(place)});
             if !did.contains(&one) {
                 did.push(one);
             }
         }
-        let mut entry = Self::of(visitor, denied);
+        let mut entry = Self::of(visitor, now, denied);
         entry.0["did"] = did.into();
         entry
     }
 
     pub(crate) fn action(
         visitor: &Visitor<'_>,
+        now: UnixTime,
         action: &str,
         resource: &str,
         denied: Option<&larder_auth::Error>,
     ) -> Self {
-        let mut entry = Self::of(visitor, denied);
+        let mut entry = Self::of(visitor, now, denied);
         entry.0["did"] = json!([{"action": action, "resource": resource}]);
         entry
     }
 
-    fn of(visitor: &Visitor<'_>, denied: Option<&larder_auth::Error>) -> Self {
-        let mut entry = Self::from(visitor.peer, visitor.now);
+    fn of(visitor: &Visitor<'_>, now: UnixTime, denied: Option<&larder_auth::Error>) -> Self {
+        let mut entry = Self::from(visitor.peer, now);
         if let Some(caller) = &visitor.caller {
             entry.0["who"] = caller.principal.arn().into();
             entry.0["key"] = caller.key_id.as_str().into();

@@ -80,7 +80,7 @@ impl Background {
             Ok(Err(error)) => {
                 tracing::error!(?error, "background work failed");
                 // What is damaged holds up its own table alone, and no restart mends it.
-                self.pulse.beat((!error.is_of_one_value()).then(|| error.to_string()));
+                self.pulse.beat((!error.concerns_one_value()).then(|| error.to_string()));
                 false
             }
             Err(error) => {

@@ -109,7 +109,7 @@ fn send_all(
     for message in Outgoing::new(&snapshot, known, store.is_sealed(), request) {
         let sent = runtime.block_on(time::timeout(PATIENCE, sender.send(message.into())));
         if !matches!(sent, Ok(Ok(()))) {
-            tracing::warn!("a backup was not taken to its end");
+            tracing::warn!("a backup was not completed");
             return;
         }
     }

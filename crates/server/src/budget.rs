@@ -72,7 +72,7 @@ impl Budget {
             tracing::warn!(
                 in_flight_mib = before >> 20,
                 limit_mib = self.limit >> 20,
-                "requests are turned away: those in flight take all the memory they may; --memory-limit sets it"
+                "requests are turned away: those in flight use all the memory allowed; --memory-limit sets it"
             );
         }
         Err(Full)
@@ -102,7 +102,7 @@ impl Share {
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.budget.taken.fetch_add(bytes - self.bytes, Ordering::Relaxed);
-        } else {
+        } else if bytes < self.bytes {
             self.budget.taken.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
         }
         self.bytes = bytes;

@@ -33,6 +33,8 @@ pub struct Config {
     pub archive: Option<archive::Options>,
     /// How long after its time an expired item is removed.
     pub ttl_delay: Duration,
+    /// Turn away what a table, an index or a partition has no throughput for.
+    pub throttle: bool,
     /// What the history of changes may take; as much as there is, unless told.
     pub history_bytes_max: Option<u64>,
     pub limits: Limits,
@@ -53,6 +55,7 @@ impl Config {
             store,
             archive: None,
             ttl_delay: Duration::ZERO,
+            throttle: false,
             history_bytes_max: None,
             limits: Limits::default(),
         }

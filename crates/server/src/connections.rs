@@ -31,7 +31,7 @@ pub const GRACE: Duration = Duration::from_secs(10);
 
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to agree on TLS.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
 /// How long to wait when the process has no file descriptor left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// How often connections are looked through for idle ones at most.
@@ -141,7 +141,7 @@ pub async fn serve<A: Answering>(
                     if hints.due() {
                         tracing::warn!(
                             limit = connections_max,
-                            "connections are closed unserved: there are as many as there may be; {}",
+                            "connections are closed unserved: the limit is reached; {}",
                             A::CROWDED
                         );
                     }
@@ -193,19 +193,23 @@ fn protocol() -> auto::Builder<TokioExecutor> {
     protocol
 }
 
-/// A connection that is counted for as long as this lives.
-struct Open<A: Answering>(Arc<A>);
+/// A connection, which is counted for as long as this lives. Its requests share it: what all connections share is not touched
+/// for each request, as each core would have to wait for the other.
+struct Open<A: Answering> {
+    answering: Arc<A>,
+    life: Arc<Life>,
+}
 
 impl<A: Answering> Open<A> {
-    fn count(answering: &Arc<A>) -> Self {
+    fn count(answering: &Arc<A>) -> Arc<Self> {
         answering.count(true);
-        Self(Arc::clone(answering))
+        Arc::new(Self { answering: Arc::clone(answering), life: Arc::default() })
     }
 }
 
 impl<A: Answering> Drop for Open<A> {
     fn drop(&mut self) {
-        self.0.count(false);
+        self.answering.count(false);
     }
 }
 
@@ -214,12 +218,12 @@ async fn connection<A: Answering>(
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     protocol: Arc<auto::Builder<TokioExecutor>>,
-    open: Open<A>,
+    open: Arc<Open<A>>,
     mut stopping: watch::Receiver<bool>,
     mut crowded: watch::Receiver<u64>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection was gone before it was served");
+        tracing::debug!(%error, "a connection closed before it was served");
         return;
     }
     let Some(tls) = tls else {
@@ -247,16 +251,16 @@ async fn requests<A: Answering>(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     peer: Peer,
     protocol: &auto::Builder<TokioExecutor>,
-    open: Open<A>,
+    open: Arc<Open<A>>,
     mut stopping: watch::Receiver<bool>,
     mut crowded: watch::Receiver<u64>,
 ) {
-    let life = Arc::new(Life::default());
+    let life = &open.life;
     let service = service_fn(|request| {
-        let (answering, life) = (Arc::clone(&open.0), Arc::clone(&life));
+        let open = Arc::clone(&open);
         async move {
-            let response = answering.answer(request, peer, &life).await;
-            life.sign();
+            let response = open.answering.answer(request, peer, &open.life).await;
+            open.life.sign();
             response
         }
     });

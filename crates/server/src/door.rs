@@ -73,12 +73,15 @@ impl Door {
         // HTTP/2 has the host in the address. Where a request names it twice, both must be known.
         let in_address = head.uri.authority().map(|authority| authority.as_str().as_bytes());
         let in_header = head.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
-        let mut named = in_address.into_iter().chain(in_header).peekable();
-        if named.peek().is_none() {
-            return Err(Refusal::NoHost);
+        let mut is_named = false;
+        for host in in_address.into_iter().chain(in_header) {
+            if !self.knows(host, bound) {
+                return Err(Refusal::Host(shown(without_port(&String::from_utf8_lossy(host)))));
+            }
+            is_named = true;
         }
-        if let Some(unknown) = named.find(|host| !self.knows(host, bound)) {
-            return Err(Refusal::Host(shown(without_port(&String::from_utf8_lossy(unknown)))));
+        if !is_named {
+            return Err(Refusal::NoHost);
         }
         self.permitted(&head.headers)
     }
@@ -97,6 +100,10 @@ impl Door {
     }
 
     fn knows(&self, host: &[u8], bound: IpAddr) -> bool {
+        // Most programs write one of these: nothing has to be read to know it.
+        if [&b"127.0.0.1"[..], b"localhost"].into_iter().any(|usual| is_with_port(host, usual)) {
+            return true;
+        }
         let Ok(host) = str::from_utf8(host) else { return false };
         let name = without_port(host);
         if let Some(address) = address(name) {
@@ -115,6 +122,15 @@ impl Door {
                 None => false,
             };
         is_local || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Whether a host is this name, with or without a port.
+fn is_with_port(host: &[u8], name: &[u8]) -> bool {
+    match host.strip_prefix(name) {
+        Some([]) => true,
+        Some([b':', port @ ..]) => port.iter().all(u8::is_ascii_digit),
+        _ => false,
     }
 }
 
@@ -169,6 +185,7 @@ mod tests {
             "db.localhost",
             "127.0.0.1",
             "127.0.0.1:8000",
+            "localhost:",
             "127.9.9.9",
             "[::1]",
             "[::1]:8000",
@@ -183,6 +200,10 @@ mod tests {
             "localhost.evil.example",
             "evillocalhost",
             "127.0.0.1.evil.example",
+            "127.0.0.1:8000.evil.example",
+            "127.0.0.1:x",
+            "127.0.0.10000",
+            "localhost:8000:evil.example",
             "10.0.0.5",
             "[fe80::1]",
             "localhost@evil.example",

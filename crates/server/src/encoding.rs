@@ -10,9 +10,14 @@ use std::io::{self, Read, Write};
 use flate2::Compression;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
+use hyper::body::Bytes;
+use larder_model::ApiError;
+use larder_model::limits::REQUEST_BODY_BYTES_MAX;
 
-/// Below this a packed answer saves nothing worth the work.
-const PACKED_BYTES_MIN: usize = 1024;
+use crate::pipeline::Refused;
+
+/// What AWS sends as it is.
+const UNPACKED_BYTES_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -25,6 +30,24 @@ pub(crate) enum Encoding {
 pub(crate) enum UnpackError {
     Damaged,
     TooLarge,
+}
+
+/// The body of a request, packed as its `Content-Encoding` says.
+pub(crate) fn unpacked(header: &str, body: Bytes) -> Result<Bytes, Refused> {
+    let Some(encoding) = Encoding::of_content(header)
+        .map_err(|unknown| ApiError::Serialization(format!("Unsupported Content-Encoding: {unknown}")))?
+    else {
+        return Ok(body);
+    };
+    match encoding.unpack(&body, REQUEST_BODY_BYTES_MAX) {
+        Ok(body) => Ok(body.into()),
+        Err(UnpackError::TooLarge) => Err(Refused::TooLarge),
+        // As AWS has it, although it is not the server that is at fault.
+        Err(UnpackError::Damaged) => {
+            let cause = format!("the body is not valid {}", encoding.name());
+            Err(ApiError::Internal { cause }.into())
+        }
+    }
 }
 
 impl Encoding {
@@ -47,25 +70,17 @@ impl Encoding {
 
     /// How the answer may be packed, given the request's `Accept-Encoding` and the answer's size.
     pub(crate) fn accepted(header: &str, body_bytes: usize) -> Option<Self> {
-        if body_bytes < PACKED_BYTES_MIN {
+        if body_bytes <= UNPACKED_BYTES_MAX {
             return None;
         }
-        let accepts = |wanted: &str| {
-            header.split(',').any(|offer| {
-                let (name, quality) = offer.split_once(';').unwrap_or((offer, ""));
-                let refused = quality
-                    .trim()
-                    .strip_prefix("q=")
-                    .is_some_and(|q| q.trim().parse::<f32>().is_ok_and(|q| q <= 0.0));
-                name.trim().eq_ignore_ascii_case(wanted) && !refused
-            })
-        };
-        if accepts("gzip") {
-            Some(Self::Gzip)
-        } else if accepts("deflate") {
-            Some(Self::Deflate)
-        } else {
+        // Of what is wanted as much, gzip.
+        let (gzip, deflate) = (wanted(header, "gzip"), wanted(header, "deflate"));
+        if gzip <= 0.0 && deflate <= 0.0 {
             None
+        } else if gzip >= deflate {
+            Some(Self::Gzip)
+        } else {
+            Some(Self::Deflate)
         }
     }
 
@@ -94,6 +109,17 @@ impl Encoding {
         }
         .expect("writing to memory does not fail")
     }
+}
+
+/// How much an `Accept-Encoding` wants an encoding: 1 unless it says, 0 when it does not name it.
+fn wanted(header: &str, encoding: &str) -> f32 {
+    let offers = header.split(',').map(|offer| offer.split_once(';').unwrap_or((offer, "")));
+    let quality = |quality: &str| match quality.trim().strip_prefix("q=") {
+        Some(said) => said.trim().parse::<f32>().ok().filter(|said| said.is_finite()).unwrap_or(1.0),
+        None => 1.0,
+    };
+    let mut named = offers.filter(|(name, _)| name.trim().eq_ignore_ascii_case(encoding));
+    named.next().map_or(0.0, |(_, said)| quality(said))
 }
 
 fn read_up_to(limit: usize, mut decoder: impl Read) -> Result<Vec<u8>, UnpackError> {
@@ -167,7 +193,10 @@ mod tests {
             ("deflate", 5000, Some(Encoding::Deflate)),
             ("gzip;q=0, deflate;q=0.5", 5000, Some(Encoding::Deflate)),
             ("GZIP;q=1.0", 5000, Some(Encoding::Gzip)),
-            ("gzip", 100, None),
+            ("gzip;q=0.5, deflate", 5000, Some(Encoding::Deflate)),
+            ("deflate, gzip", 5000, Some(Encoding::Gzip)),
+            ("gzip", 4096, None),
+            ("gzip", 4097, Some(Encoding::Gzip)),
             ("identity", 5000, None),
             ("br", 5000, None),
             ("", 5000, None),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use larder_auth::AccessKey;
+use larder_auth::{Access, AccessKey};
 use larder_engine::ops::{DescribeTable, Request};
 use larder_engine::{Engine, Lookback, Naming};
 use larder_model::{ApiError, Arn, Clock, Item, TableName, UnixTime};
@@ -22,7 +22,7 @@ use crate::Principals;
 use crate::access::{CHANGES, Gate, HISTORY, METRICS, REQUESTS, Visitor};
 use crate::budget::Budget;
 use crate::connections::Peer;
-use crate::pipeline::{Call, Pipeline};
+use crate::pipeline::{Call, Pipeline, Refused, Sender};
 
 /// Lets in who shows a key.
 #[derive(Clone, Debug)]
@@ -123,6 +123,18 @@ impl Guest {
         self.peer.address.ip().to_canonical() == peer.address.ip().to_canonical()
     }
 
+    /// A table as they call it: by its name if it is theirs, and with its region and account if it is another's.
+    pub fn shown(&self, table: &TableName) -> String {
+        let access = self.of.0.principals.now();
+        let space = self.visitor(&access).ok().and_then(|visitor| visitor.space);
+        match space {
+            Some(space) if !table.is_in(&space) => {
+                format!("{}/{}/{table}", table.region(), table.account())
+            }
+            _ => table.to_string(),
+        }
+    }
+
     /// Whether their key is still theirs.
     pub fn is_known(&self) -> bool {
         self.visitor(&self.of.0.principals.now()).is_ok()
@@ -131,12 +143,23 @@ impl Guest {
     /// Carries out what they ask for, if they may.
     pub async fn ask(&self, target: &str, body: Bytes) -> Result<Vec<u8>, ApiError> {
         let inner = &self.of.0;
-        let access = inner.principals.now();
-        let visitor = &self.visitor(&access)?;
         let mut share = inner.budget.outside();
         share.admit().map_err(|_| ApiError::Throttled)?;
-        let call = Call { target, host: "localhost", skip_damaged: false, body, visitor, share: &mut share };
-        inner.pipeline.handle(call, inner.clock.trusted()).await.map(|answered| answered.body)
+        let call = Call {
+            sender: Sender::Guest(self),
+            target,
+            host: "localhost",
+            encoding: "",
+            skip_damaged: false,
+            body,
+            share: &mut share,
+        };
+        match inner.pipeline.answer(call, inner.clock.trusted()).await {
+            Ok(answered) => Ok(answered.body),
+            Err(Refused::Error(error)) => Err(error),
+            Err(Refused::Stranger(stranger)) => Err(stranger.kept_waiting().await),
+            Err(Refused::TooLarge) => Err(ApiError::Throttled),
+        }
     }
 
     /// Whether they might do this, as far as it is known before they ask.
@@ -144,8 +167,9 @@ impl Guest {
         let access = self.of.0.principals.now();
         let Ok(visitor) = self.visitor(&access) else { return false };
         let mut request = request.clone();
-        let settled = visitor.space.as_ref().map_or(Ok(()), |space| request.settle(Naming::In(space)));
-        settled.is_ok() && self.of.0.gate.decide(&visitor, &request, &self.of.0.engine).is_ok()
+        let resolved =
+            visitor.space.as_ref().map_or(Ok(()), |space| request.resolve_names(Naming::In(space)).map(drop));
+        resolved.is_ok() && self.of.0.gate.decide(&visitor, &request, &self.of.0.engine).is_ok()
     }
 
     /// Whether they may see what a console shows of the server itself.
@@ -213,9 +237,16 @@ impl Guest {
         Ok(Some(engine.expiring(table, now, until, most)? as u64))
     }
 
-    fn visitor<'a>(&'a self, access: &'a larder_auth::Access) -> Result<Visitor<'a>, ApiError> {
+    fn visitor<'a>(&'a self, access: &'a Access) -> Result<Visitor<'a>, ApiError> {
+        self.among(Some(access))
+    }
+
+    /// Who asks, among those there are.
+    pub(crate) fn among<'a>(&'a self, access: Option<&'a Access>) -> Result<Visitor<'a>, ApiError> {
         let gate = &self.of.0.gate;
-        let visitor = gate.visitor(access, &self.key, &self.region, self.peer, self.user_agent.as_deref());
+        let visitor = access.and_then(|access| {
+            gate.visitor(access, &self.key, &self.region, self.peer, self.user_agent.as_deref())
+        });
         visitor.ok_or_else(|| {
             let error = larder_auth::Error::UnrecognizedClient;
             ApiError::NotLetIn { code: error.code(), message: error.to_string() }

@@ -33,7 +33,6 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use larder_auth::Access;
 use larder_model::limits::REQUEST_BODY_BYTES_MAX;
 use larder_model::{ApiError, Clock};
 use tokio::task::yield_now;
@@ -45,10 +44,10 @@ use crate::backup::{self, Backups, Streamed};
 use crate::budget::{self, Budget, SMALL_BYTES, Share};
 use crate::connections::{Answering, Life, Peer, Working};
 use crate::door::{self, Door};
-use crate::encoding::{Encoding, UnpackError};
+use crate::encoding::Encoding;
 use crate::metrics::Metrics;
 use crate::panics::{Caught, caught};
-use crate::pipeline::{Answered, Call, Pipeline};
+use crate::pipeline::{Answered, Call, Pipeline, Refused, Sender};
 use crate::request_id::RequestIds;
 
 /// Our own: asks a scan or a query to leave out what is damaged, and says how much that was.
@@ -66,8 +65,9 @@ const EXPOSED: HeaderValue = HeaderValue::from_static("x-amzn-requestid,x-amz-cr
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("172800");
 const BY_ORIGIN: HeaderValue = HeaderValue::from_static("origin");
 
-/// The space at the end is AWS's.
-const HEALTHY: &[u8] = b"healthy: dynamodb.us-east-1.amazonaws.com ";
+/// What AWS takes of request line and headers.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
 const NOT_FOUND: &[u8] = b"<UnknownOperationException/>\n";
 
 /// What is read of an oversized body before the answer, so that a client still sending it sees the answer
@@ -81,9 +81,6 @@ const BODY_PAUSE_MAX: Duration =
 const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 /// What is read of a body before others have their turn.
 const TURN_BYTES: usize = 256 * 1024;
-
-/// What a byte of a body usually takes once it is read, itself included. Afterwards it is known.
-const READ_PER_BYTE: usize = 5;
 
 pub(crate) type Answer = Response<Either<Full<Bytes>, Streamed>>;
 
@@ -169,11 +166,16 @@ impl Endpoint {
     ) -> Result<Answer, hyper::Error> {
         let (head, body) = request.into_parts();
         let (mut answer, page) = match self.door.check(&head, self.bound) {
+            _ if head_bytes(&head) > HEAD_BYTES_MAX => {
+                let mut answer = plain(StatusCode::BAD_REQUEST, Bytes::new());
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                (answer, None)
+            }
             Err(refusal) => {
                 self.gate.note_turned_away(peer, &refusal);
                 (turned_away(&refusal, &head.headers), None)
             }
-            Ok(page) => match caught(self.route(&head, body, peer, working)).await {
+            Ok(page) => match caught(pin!(self.route(&head, body, peer, working))).await {
                 Ok(answer) => (answer?, page),
                 Err(Caught { place, cause }) => {
                     let target = text(&head.headers, &X_AMZ_TARGET);
@@ -200,15 +202,17 @@ impl Endpoint {
         peer: Peer,
         working: &AtomicUsize,
     ) -> Result<Answer, hyper::Error> {
+        // What is asked for rarely is boxed: an operation would carry the room for it from hand to hand.
         Ok(match (&head.method, head.uri.path()) {
             (&Method::POST, "/") => self.operation(head, body, peer, working).await?,
-            (&Method::GET, "/") => plain(StatusCode::OK, Bytes::from_static(HEALTHY)),
-            (&Method::GET, "/metrics") => self.metrics(head, peer).await,
+            // The space at the end is AWS's.
+            (&Method::GET, "/") => plain(StatusCode::OK, format!("healthy: {} ", host(head)).into()),
+            (&Method::GET, "/metrics") => Box::pin(self.metrics(head, peer)).await,
             (&Method::GET, "/healthz") => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
             (&Method::GET, "/readyz") => self.ready(),
             (&Method::OPTIONS, "/") if head.headers.contains_key(ORIGIN) => preflight(&head.headers),
-            (&Method::POST, admin::CLOCK_PATH) => self.clock_call(head, body, peer).await?,
-            (&Method::POST, backup::PATH) => self.backup(head, body, peer).await?,
+            (&Method::POST, admin::CLOCK_PATH) => Box::pin(self.clock_call(head, body, peer)).await?,
+            (&Method::POST, backup::PATH) => Box::pin(self.backup(head, body, peer)).await?,
             _ => not_found(),
         })
     }
@@ -225,30 +229,21 @@ impl Endpoint {
             Gathered::Refused(refusal) => return Ok(refusal.answer(&head.headers)),
         };
         let Some(content_type) = content_type(&head.headers, body.is_empty()) else { return Ok(not_found()) };
-        let access = self.access();
-        // What is signed is the body as it came.
-        let visitor = match self.gate.authenticate(access.as_deref(), head, &body, peer) {
-            Ok(visitor) => visitor,
-            Err(stranger) => {
-                // Nothing is held for them meanwhile, and they are no reason to keep their connection.
-                drop((body, share));
-                return Ok(refused(&stranger.kept_waiting().await, content_type, &head.headers));
-            }
-        };
-        let _working = Working::on(working);
-        let body = match unpacked(&head.headers, body) {
-            Ok(body) => body,
-            Err(Unreadable::TooLarge) => return Ok(too_large()),
-            Err(Unreadable::Refused(error)) => return Ok(refused(&error, content_type, &head.headers)),
-        };
-        if body.len() > SMALL_BYTES && share.grow_to(body.len() * READ_PER_BYTE).is_err() {
-            return Ok(throttled(&head.headers));
-        }
         let skip_damaged = text(&head.headers, &X_LARDER_SKIP_DAMAGED).eq_ignore_ascii_case("true");
         let target = text(&head.headers, &X_AMZ_TARGET);
-        let visitor = &visitor;
-        let call = Call { target, host: host(head), skip_damaged, body, visitor, share: &mut share };
-        Ok(match self.pipeline.handle(call, self.clock.trusted()).await {
+        let call = Call {
+            sender: Sender::Signed(head, peer),
+            target,
+            host: host(head),
+            encoding: text(&head.headers, &CONTENT_ENCODING),
+            skip_damaged,
+            body,
+            share: &mut share,
+        };
+        let at_work = Working::on(working);
+        let handled = self.pipeline.answer(call, self.clock.trusted()).await;
+        drop(at_work);
+        Ok(match handled {
             Ok(Answered { body, skipped }) => {
                 let mut answer = json(StatusCode::OK, content_type, body, &head.headers);
                 for name in &skipped {
@@ -259,18 +254,19 @@ impl Endpoint {
                 }
                 held(answer, share)
             }
-            Err(error) => {
+            Err(Refused::Stranger(stranger)) => {
+                // Nothing is held for them meanwhile, and they are no reason to keep their connection.
+                drop(share);
+                refused(&stranger.kept_waiting().await, content_type, &head.headers)
+            }
+            Err(Refused::TooLarge) => too_large(),
+            Err(Refused::Error(error)) => {
                 if let ApiError::Internal { cause } = &error {
                     tracing::error!(target, cause, "a request failed");
                 }
                 refused(&error, content_type, &head.headers)
             }
         })
-    }
-
-    /// Who there is, for as long as one request lasts.
-    fn access(&self) -> Option<Arc<Access>> {
-        self.gate.principals.as_ref().map(|principals| principals.now())
     }
 
     /// Whether what is no operation of DynamoDB's may be done: whoever is known, and whose policies allow it.
@@ -281,7 +277,7 @@ impl Endpoint {
         peer: Peer,
         action: &'static str,
     ) -> Result<(), ApiError> {
-        let access = self.access();
+        let access = self.gate.access();
         match self.gate.authenticate(access.as_deref(), head, body, peer) {
             Ok(visitor) => self.gate.authorize_action(&visitor, action),
             Err(stranger) => Err(stranger.kept_waiting().await),
@@ -495,27 +491,10 @@ async fn discard(mut body: Incoming) -> Result<(), hyper::Error> {
     Ok(())
 }
 
-enum Unreadable {
-    TooLarge,
-    Refused(ApiError),
-}
-
-fn unpacked(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Unreadable> {
-    if !headers.contains_key(CONTENT_ENCODING) {
-        return Ok(body);
-    }
-    let serialization = |message: String| Unreadable::Refused(ApiError::Serialization(message));
-    match Encoding::of_content(text(headers, &CONTENT_ENCODING)) {
-        Ok(None) => Ok(body),
-        Ok(Some(encoding)) => match encoding.unpack(&body, REQUEST_BODY_BYTES_MAX) {
-            Ok(body) => Ok(body.into()),
-            Err(UnpackError::TooLarge) => Err(Unreadable::TooLarge),
-            Err(UnpackError::Damaged) => {
-                Err(serialization(format!("The body is not valid {}", encoding.name())))
-            }
-        },
-        Err(unknown) => Err(serialization(format!("Unsupported Content-Encoding: {unknown}"))),
-    }
+/// What the request line and the headers take.
+fn head_bytes(head: &Parts) -> usize {
+    let line = head.uri.path_and_query().map_or(0, |address| address.as_str().len());
+    line + head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>()
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {

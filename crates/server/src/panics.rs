@@ -8,7 +8,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::panic::{self, AssertUnwindSafe};
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 
 thread_local! {
@@ -40,8 +40,9 @@ pub(crate) struct Caught {
 
 /// What the work gives, or its panic. It holds no lock of ours that a panic could leave in a bad state: guards are
 /// dropped as the stack unwinds, and what they guard is changed whole.
-pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Caught> {
-    let mut work = pin!(work);
+///
+/// It is given where it stands, because it is large and would be moved.
+pub(crate) async fn caught<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, Caught> {
     poll_fn(|context| {
         let outer = CATCHING.replace(true);
         let polled = panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));

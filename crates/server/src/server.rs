@@ -145,6 +145,9 @@ impl Server {
             connections::serve(self.listener, endpoint, None, limits.connections_max(), shutdown).await;
             return Ok(());
         };
+        if config.throttle {
+            self.engine.throttle(clock.clone());
+        }
         let (ask, asked) = mpsc::channel(16);
         let pulse = Arc::new(Pulse::new());
         let background = Background {

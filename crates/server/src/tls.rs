@@ -6,7 +6,7 @@
 //! A connection keeps what was in force when it was opened.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -85,26 +85,34 @@ impl Tls {
 impl TlsFiles {
     /// A certificate for these names that nobody but its maker vouches for, in this directory: the one that is there, or a new one
     /// if there is none or it lacks a name.
+    ///
+    /// A new one has the names of the one before, for other servers use it too, and its key: clients that trust by the name and
+    /// key of whoever signed, as rustls does, need not be told again.
     pub fn self_signed(directory: &Path, names: &[String]) -> Result<Self, TlsError> {
         let files =
             Self { certificate: directory.join(CERTIFICATE), key: directory.join(KEY), clients: None };
         let known = directory.join("names");
-        let listed = names.join("\n");
-        if files.certificate.exists()
-            && files.key.exists()
-            && fs::read_to_string(&known).is_ok_and(|kept| kept == listed)
-        {
-            return Ok(files);
-        }
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |cause: io::Error| TlsError::new(&path, cause)
         };
         fs::create_dir_all(directory).map_err(failed(directory))?;
+        // Until this ends, so that of two servers that start at once the second sees the names of the first.
+        let lock = File::open(directory).map_err(failed(directory))?;
+        lock.lock().map_err(failed(directory))?;
+        let is_kept = files.certificate.exists() && files.key.exists();
+        let kept = fs::read_to_string(&known).ok().filter(|_| is_kept).unwrap_or_default();
+        let mut all: Vec<String> = kept.lines().map(str::to_owned).collect();
+        all.extend(names.iter().filter(|name| !kept.lines().any(|other| other == *name)).cloned());
+        let listed = all.join("\n");
+        if is_kept && kept == listed {
+            return Ok(files);
+        }
         let made = |cause: rcgen::Error| TlsError::new(&files.certificate, cause);
-        let mut params = CertificateParams::new(names).map_err(made)?;
+        let mut params = CertificateParams::new(all).map_err(made)?;
         params.distinguished_name.push(DnType::CommonName, "larder");
-        let key = KeyPair::generate().map_err(made)?;
+        let before = fs::read_to_string(&files.key).ok().and_then(|text| KeyPair::from_pem(&text).ok());
+        let key = before.map_or_else(KeyPair::generate, Ok).map_err(made)?;
         let certificate = params.self_signed(&key).map_err(made)?;
         write(&files.key, &key.serialize_pem()).map_err(failed(&files.key))?;
         write(&files.certificate, &certificate.pem()).map_err(failed(&files.certificate))?;
@@ -183,13 +191,63 @@ mod tests {
         };
         let first = make(&["localhost", "127.0.0.1"]);
         assert_eq!(make(&["localhost", "127.0.0.1"]), first);
-        assert_ne!(make(&["localhost", "127.0.0.1", "larder"]), first);
+        let larger = make(&["localhost", "127.0.0.1", "larder"]);
+        assert_ne!(larger, first);
+        // Another server of the same user lacks that name, and takes nothing from the first.
+        assert_eq!(make(&["localhost", "127.0.0.1"]), larger);
+        make(&["localhost", "other"]);
+        let names = fs::read_to_string(dir.path().join("tls/names")).unwrap();
+        assert_eq!(names, "localhost\n127.0.0.1\nlarder\nother");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             let key = fs::metadata(dir.path().join("tls").join(KEY)).unwrap();
             assert_eq!(key.permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    /// Whether a client that trusts this certificate agrees with a server that has these files.
+    fn is_trusted(trusted: &[u8], files: &TlsFiles, name: &'static str) -> Result<(), rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(trusted).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = rustls::pki_types::ServerName::try_from(name).unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut server = rustls::ServerConnection::new(Arc::new(files.read().unwrap())).unwrap();
+        while client.is_handshaking() {
+            let mut wire = Vec::new();
+            client.write_tls(&mut wire).unwrap();
+            server.read_tls(&mut wire.as_slice()).unwrap();
+            server.process_new_packets().unwrap();
+            let mut wire = Vec::new();
+            server.write_tls(&mut wire).unwrap();
+            let mut left = wire.as_slice();
+            while !left.is_empty() {
+                client.read_tls(&mut left).unwrap();
+                client.process_new_packets()?;
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn who_trusts_a_certificate_trusts_the_next_one_of_the_same_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = TlsFiles::self_signed(dir.path(), &names(&["localhost"])).unwrap();
+        let trusted = fs::read(&files.certificate).unwrap();
+        assert_eq!(is_trusted(&trusted, &files, "localhost"), Ok(()));
+        assert!(is_trusted(&trusted, &files, "larder").is_err());
+        let files = TlsFiles::self_signed(dir.path(), &names(&["larder"])).unwrap();
+        assert_ne!(fs::read(&files.certificate).unwrap(), trusted);
+        assert_eq!(is_trusted(&trusted, &files, "localhost"), Ok(()));
+        assert_eq!(is_trusted(&trusted, &files, "larder"), Ok(()));
+        let stranger = TlsFiles::self_signed(&dir.path().join("other"), &names(&["localhost"])).unwrap();
+        assert!(is_trusted(&trusted, &stranger, "localhost").is_err());
     }
 
     #[test]

@@ -283,7 +283,14 @@ impl Run {
                 }
             }
             Step::Ask(request) => {
-                self.ask(request)?;
+                let failed = self.report.failed;
+                if let Err(what) = self.ask(request) {
+                    // What waits may have failed although the disk is held up: the answers tell.
+                    self.release()?;
+                    if self.report.failed == failed {
+                        return Err(what);
+                    }
+                }
                 if !self.held {
                     self.release()?;
                 }
@@ -303,6 +310,17 @@ impl Run {
                 self.release()?;
                 self.recover()?;
             }
+            // What waits may have failed although the disk is held up: the answers tell.
+            Err(Trouble::Broken(_)) if self.held && !matches!(self.plan.fault, Fault::None) => {
+                self.release()?;
+                if self.is_powerless() {
+                    return Ok(false);
+                }
+                if self.report.failed > 0 {
+                    self.recover()?;
+                }
+                self.look().map_err(told)?;
+            }
             Err(Trouble::Broken(what)) => return Err(what),
         }
         Ok(true)
@@ -313,8 +331,11 @@ impl Run {
         let mut asked = request.ask(&self.engine);
         let fits = request.fits(&self.submitted());
         match poll_once(&mut asked) {
-            None if fits => self.waiting.push((request, asked)),
-            None => return Err(format!("{request:?} was taken, against what was asked for before")),
+            None => {
+                let wrong = format!("{request:?} was taken, against what was asked for before");
+                self.waiting.push((request, asked));
+                return if fits { Ok(()) } else { Err(wrong) };
+            }
             Some(answer) => {
                 self.trace.push(format!("  → {answer:?}"));
                 match answer {

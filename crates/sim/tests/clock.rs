@@ -1,4 +1,4 @@
-//! A clock that is set at random, under load and through losses of power: what was is had back, or it is said that it
+//! A clock that is set at random, under load and through losses of power: what was is restored, or it is said that it
 //! cannot be; no record of a stream is lost or comes twice, nothing expires early, nothing happens twice.
 //!
 //! The store is driven as a server drives it. `time` is what a clock that is right would say, and moments are named

@@ -1,4 +1,4 @@
-//! Any moment of a history can be had back, however it was interrupted.
+//! Any moment of a history can be restored, however it was interrupted.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -340,7 +340,7 @@ impl Archiver {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot(Guard::into_inner(self.shared.table()))
+        Snapshot(Guard::into_inner(self.shared.view()))
     }
 
     fn round(&mut self) -> Result<Round, Error> {

@@ -33,7 +33,7 @@ use rapidhash::v3::rapidhash_v3;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) const PAGE_BYTES: usize = 4096;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -52,6 +52,8 @@ const DAMAGED: u8 = 0xff;
 /// The tag of a page whose tag was lost: nothing matches it.
 const LOST: u64 = u64::MAX;
 const SECTOR_BYTES: usize = 512;
+/// What is written between two syncs of the disk. Others wait for syncs of the same disk, and one takes as long as there is to write.
+const UNSYNCED_BYTES_MAX: usize = 2 << 20;
 /// Room for one root.
 const ROOT_BYTES: usize = 64 << 10;
 /// Room for the roots in one of their two places.
@@ -182,6 +184,9 @@ impl Root {
     }
 }
 
+/// Bytes, and where they go.
+type Write = (u64, Vec<u8>);
+
 /// Tags of pages, or entries of nodes, that were read or made.
 #[derive(Debug)]
 struct Known<T> {
@@ -214,6 +219,10 @@ pub(crate) struct Checked {
     start: u64,
     key: TagKey,
     tags: RwLock<Tags>,
+    /// What was written since the last sync of any kind.
+    unsynced_bytes: AtomicUsize,
+    /// One before the next root failed: what it was of may be lost.
+    sync_failed: AtomicBool,
     damaged: Damaged,
 }
 
@@ -243,6 +252,12 @@ impl Damaged {
     fn note(&self, page: u64) {
         if self.pages.lock().insert(page) {
             self.count.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn take_back(&self, page: u64) {
+        if self.pages.lock().remove(&page) {
+            self.count.fetch_sub(1, Ordering::Release);
         }
     }
 
@@ -281,7 +296,9 @@ impl Checked {
             next_version,
             forgotten: 0,
         };
-        let checked = Self { disk, places, start, key, tags: RwLock::new(tags), damaged: Damaged::default() };
+        let (tags, damaged, unsynced_bytes) = (RwLock::new(tags), Damaged::default(), AtomicUsize::new(0));
+        let sync_failed = AtomicBool::new(false);
+        let checked = Self { disk, places, start, key, tags, unsynced_bytes, sync_failed, damaged };
         // A sync that was cut short counts for nothing: no one was answered. What was lost after it had been answered
         // has a later root above it, because redb's commit takes two syncs, of which the second writes no node.
         if let Some(before) = before
@@ -456,7 +473,7 @@ impl Checked {
             let page = first + at;
             let run = (NODE_TAGS as u64 - page % NODE_TAGS as u64).min(count - at);
             let bytes = &data[(at * PAGE) as usize..((at + run) * PAGE) as usize];
-            self.disk.write(self.page_place(page), bytes)?;
+            self.write_paced(self.page_place(page), bytes)?;
             let tags: Vec<u64> = (page..)
                 .zip(bytes.chunks(PAGE_BYTES))
                 .map(|(page, bytes)| self.key.tag(Kind::Page, page, bytes))
@@ -469,6 +486,17 @@ impl Checked {
         }
         let tags = &mut *self.tags.write();
         tags.root.len = tags.root.len.max(offset + data.len() as u64);
+        Ok(())
+    }
+
+    /// Writes, and sees to it that little is left for the next sync. What is synced so counts for nothing before its root is.
+    fn write_paced(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write(place, bytes)?;
+        if self.unsynced_bytes.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len() >= UNSYNCED_BYTES_MAX {
+            self.unsynced_bytes.store(0, Ordering::Relaxed);
+            // Whoever writes may not be the one who has to know.
+            self.disk.sync_data().inspect_err(|_| self.sync_failed.store(true, Ordering::Release))?;
+        }
         Ok(())
     }
 
@@ -489,17 +517,24 @@ impl Checked {
 
     /// Makes everything that was written durable, and the root that says so.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let (root, writes) = self.next_root();
-        for (place, bytes) in &writes {
+        if self.sync_failed.load(Ordering::Acquire) {
+            return Err(io::Error::other("an earlier sync failed"));
+        }
+        let (root, nodes, roots) = self.next_root();
+        for (place, bytes) in &nodes {
+            self.write_paced(*place, bytes)?;
+        }
+        for (place, bytes) in &roots {
             self.disk.write(*place, bytes)?;
         }
+        self.unsynced_bytes.store(0, Ordering::Relaxed);
         self.disk.sync_data()?;
         self.tags.write().synced = root;
         Ok(())
     }
 
     /// What a sync has to write: changed nodes, each to the place that does not count, and the root above them.
-    fn next_root(&self) -> (Root, Vec<(u64, Vec<u8>)>) {
+    fn next_root(&self) -> (Root, Vec<Write>, [Write; 2]) {
         let tags = &mut *self.tags.write();
         let version = tags.next_version;
         tags.next_version += 1;
@@ -539,10 +574,8 @@ impl Checked {
         writes.sort_unstable_by_key(|(place, _)| *place);
         (tags.root.version, tags.root.second) = (version, !tags.synced.second);
         let bytes = tags.root.write(self.key);
-        for place in self.root_places(tags.root.second) {
-            writes.push((place, bytes.clone()));
-        }
-        (tags.root.clone(), writes)
+        let roots = self.root_places(tags.root.second).map(|place| (place, bytes.clone()));
+        (tags.root.clone(), writes, roots)
     }
 
     /// Forgets everything since the last sync that was answered. What a failed one wrote is made void on the disk, as far as
@@ -559,7 +592,22 @@ impl Checked {
         let void = [0; PAGE_BYTES];
         let written = self.root_places(slot).map(|place| self.disk.write(place, &void).is_ok());
         let synced = self.disk.sync_data().is_ok();
+        self.sync_failed.store(false, Ordering::Release);
+        self.look_again();
         written == [true; 2] && synced
+    }
+
+    /// Takes back what was said of pages that were only not what a failed sync should have made of them.
+    fn look_again(&self) {
+        let pages: Vec<u64> = self.damaged.pages.lock().iter().copied().collect();
+        for page in pages {
+            let (mut bytes, mut tag) = ([0; PAGE_BYTES], [0]);
+            let is_read = self.tags_of(page, &mut tag).is_ok()
+                && self.disk.read(self.page_place(page), &mut bytes).is_ok();
+            if is_read && self.matches(page, &bytes, tag[0]) {
+                self.damaged.take_back(page);
+            }
+        }
     }
 
     fn root_places(&self, second: bool) -> [u64; 2] {

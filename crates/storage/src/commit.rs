@@ -1,63 +1,52 @@
 //! Group commit: many writers, one sync.
 //!
-//! One thread owns the redb database. It takes all batches that wait, folds them into one change per
-//! key, applies those in key order in one transaction, makes them durable in the log (`log.rs`),
-//! publishes the new snapshot, and only then answers. Batches that arrive meanwhile are the next group:
-//! the sync is the only delay.
+//! One thread takes all batches that wait, folds them into one change per key, makes them durable as one record of the log
+//! (`log.rs`), adds them to the memory table (`memory.rs`), publishes the new state, and only then answers. Batches that arrive
+//! meanwhile are the next group: the sync is the only delay.
 //!
-//! When a commit fails, what it may have left on disk is made void, the database is reopened where it certainly
-//! was (see `medium`), and the log is replayed. If the group is there and on disk after all, the commit succeeded. Otherwise
-//! every batch waiting is answered with an error and the generation changes, because those batches may rest on each
-//! other. Who reads from then on, and who opens the store next, sees the same.
+//! The thread does not touch the tree. When the memory table holds enough, or nobody has written for a while, the next one takes
+//! its place and another thread (`absorb.rs`) brings it into the tree. While that one is behind, groups are taken a little later, the
+//! more so the fuller log and memory are. Only a group that finds no room in the log waits for the tree; one that the
+//! log can never hold is made durable by the tree alone.
+//!
+//! When an append or its sync fails, what it may have left on disk is made void and every batch that waits is answered with an error; the
+//! generation changes, because those batches may rest on each other. Who reads from then on, and who opens the store
+//! next, sees the same.
 
+use crate::absorb::{
+    Asked, Begun, Carry, Direct, Ended, Exchange, Frozen, Keeper, Outcome, Switched, open_database,
+    open_tree, prepare,
+};
 use crate::batch::{Change, Changed, Pending, counter_value, counters};
-use crate::compact::{self, Copied, Copying, Retired};
+use crate::compact::Copied;
 use crate::feed::{Committed, Feed};
 use crate::log::Log;
-use crate::medium::{Lease, Medium};
+use crate::medium::Medium;
+use crate::memory::{Memory, Merged};
 use crate::panic::contain_panic;
-use crate::place::Place;
+use crate::place::{Pace, Place};
 use crate::position::{Position, random_run};
-use crate::reserve::{self, Room};
-use crate::snapshot::{self, Table};
+use crate::reserve;
+use crate::snapshot::{self, Tree, View};
 use crate::store::{Durability, Options};
 use crate::{Batch, Error, checksum};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Condvar, Mutex};
-use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
-use std::cmp;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-pub(crate) const DATA_NAME: &str = "data";
-pub(crate) const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> =
-    TableDefinition::new(DATA_NAME);
-pub(crate) const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
-const FORMAT_KEY: &str = "version";
-const FORMAT_VERSION: u64 = 1;
-pub(crate) const EPOCH_KEY: &str = "epoch";
-const EPOCH_FIRST: u64 = 1;
-pub(crate) const CLOSED_KEY: &str = "closed";
-/// The position at the last checkpoint.
-const COMMIT_KEY: &str = "commit";
-const RUN_KEY: &str = "run";
-const TIME_KEY: &str = "time";
-/// Bytes of all keys and values.
-const LIVE_KEY: &str = "live";
-
-/// Bounds on one transaction, so that a flood of writes does not make the first of them wait.
+/// Bounds on one group, so that a flood of writes does not make the first of them wait.
 const GROUP_BATCHES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 16 << 20;
-/// Bound on the changes of a transaction when the disk is full, and each takes room before it makes some.
+/// Bound on the changes of a group when the disk is full, and each takes room before it makes some.
 const GROUP_CHANGES_FULL: usize = 256;
 /// From how many batches on a group is answered by another thread.
 const ANSWERED_ASIDE_MIN: usize = 8;
@@ -67,10 +56,24 @@ const RELAXED_SYNC: Duration = Duration::from_millis(100);
 const LOST_NUMBERS_MAX: u64 = 1 << 20;
 /// How long no one must have written before the log's end is marked.
 const IDLE_BEFORE_MARK: Duration = Duration::from_millis(5);
-/// How long no one must have written before the tree is written out although the log has room.
-const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_millis(250);
-/// The least time between two attempts to open the database after failed reads.
-const REOPEN_PAUSE: Duration = Duration::from_millis(100);
+/// What the memory tables may take together.
+const MEMORY_BYTES_MAX: usize = 40 << 20;
+/// A table is handed over when the tree is idle and it fills so much of the log, or of the memory.
+const HANDED_OVER: f64 = 0.4;
+/// How many looks long no one must have written before a table that holds much, or little, is handed over.
+const IDLE_LOOKS: u32 = 2;
+const IDLE_LOOKS_LITTLE: u32 = 10;
+const LITTLE_BYTES: usize = 1 << 20;
+/// What part of log or memory is given out in a second at least while the tree absorbs.
+const SLOWEST: f64 = 0.02;
+/// The longest that a group waits for the tree although there is room.
+const DELAY_MAX: Duration = Duration::from_millis(25);
+/// What the newest measurement counts for against those before.
+const NEWEST_COUNTS: f64 = 0.5;
+/// This part of the log is left for what the tree cannot take, so that the rest can be cut.
+const CARRY_PART: u64 = 8;
+/// Changes in a record of what another log held.
+const RELOGGED_CHANGES: usize = 4096;
 
 /// Between two equal generations no submitted batch was lost, and none turned out to be there after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +116,12 @@ impl Wake for Unpark {
     }
 }
 
-/// What handles and the commit thread share.
+/// What handles, the commit thread and the tree's thread share.
 pub(crate) struct Shared {
-    table: ArcSwap<Table>,
+    view: ArcSwap<View>,
+    /// Held by whoever makes a new view of the one before.
+    publishing: Mutex<()>,
+    pub(crate) exchange: Exchange,
     /// Bound on what may wait in memory.
     queue_bytes: usize,
     generation: AtomicU64,
@@ -127,6 +133,8 @@ pub(crate) struct Shared {
     /// The disk is full: only what makes room is taken.
     full: AtomicBool,
     live_bytes: AtomicU64,
+    /// Room that is held back on the disk.
+    pub(crate) reserved_bytes: AtomicU64,
     commits: AtomicU64,
     checkpoints: AtomicU64,
     checkpoint_nanos: AtomicU64,
@@ -163,8 +171,8 @@ struct Queue {
     next_number: u64,
     /// For the next entry that is appended.
     next_entry: u64,
-    /// Someone found that reads fail.
-    reopen: bool,
+    /// The tree's thread has something for the commit thread.
+    attend: bool,
     closed: bool,
     closing: Option<Error>,
 }
@@ -188,9 +196,9 @@ impl Shared {
             commits: count(&self.commits),
             checkpoints: count(&self.checkpoints),
             checkpoint_time: Duration::from_nanos(count(&self.checkpoint_nanos)),
-            bytes: self.table.load().medium.bytes()?,
+            bytes: self.view.load().tree.medium.bytes()?,
             live_bytes: count(&self.live_bytes),
-            damaged_pages: self.table.load().medium.damaged_pages(),
+            damaged_pages: self.view.load().tree.medium.damaged_pages(),
             full: self.is_full(),
         })
     }
@@ -201,17 +209,31 @@ impl Shared {
     }
 
     pub(crate) fn unreadable_pages(&self) -> Result<u64, Error> {
-        self.table.load().medium.unreadable_pages()
+        self.view.load().tree.medium.unreadable_pages()
     }
 
-    fn count(&self, has_changes: bool, checkpoint: Option<Duration>) {
+    fn count(&self) {
         *self.fault.lock() = None;
-        self.commits.fetch_add(u64::from(has_changes), Ordering::Relaxed);
-        if let Some(took) = checkpoint {
-            let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-            self.checkpoints.fetch_add(1, Ordering::Relaxed);
-            self.checkpoint_nanos.fetch_add(nanos, Ordering::Relaxed);
-        }
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_checkpoint(&self, took: Duration, live: i64) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.checkpoint_nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.set_live(live);
+    }
+
+    pub(crate) fn set_live(&self, live: i64) {
+        self.live_bytes.store(live.max(0) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Release);
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -221,11 +243,11 @@ impl Shared {
     /// Whether a batch leaves less than there was. What it appends, which tells of what it takes away, counts for nothing.
     fn makes_room(&self, batch: &Batch) -> bool {
         batch.makes_room || {
-            let table = self.table();
+            let view = self.view();
             let before = |key: &[u8]| match self.pending(key) {
                 Some(pending) => pending.map(|value| value.len()),
                 // A damaged one is worth deleting too.
-                None => snapshot::get(&table, key).map_or(Some(0), |found| found.map(|value| value.len())),
+                None => view.get(key).map_or(Some(0), |found| found.map(|value| value.len())),
             };
             let net = batch.changes.iter().map(|(key, change)| {
                 let size = |value: usize| (key.len() + value) as i64;
@@ -245,13 +267,25 @@ impl Shared {
     }
 
     /// The last commit.
-    pub(crate) fn table(&self) -> Guard<Arc<Table>> {
-        let table = self.table.load();
-        if table.medium.read_failed() {
-            self.queue.lock().reopen = true;
-            self.arrived.notify_one();
+    pub(crate) fn view(&self) -> Guard<Arc<View>> {
+        let view = self.view.load();
+        if view.tree.medium.read_failed() {
+            self.exchange.ask(Asked::Reopen);
         }
-        table
+        view
+    }
+
+    /// Replaces the state that is read by another one made of it.
+    pub(crate) fn publish(&self, next: impl FnOnce(&View) -> View) {
+        let _publishing = self.publishing.lock();
+        let before = self.view.load_full();
+        self.view.store(Arc::new(next(&before)));
+    }
+
+    /// Lets the commit thread see what the tree's has for it.
+    pub(crate) fn attend(&self) {
+        self.queue.lock().attend = true;
+        self.arrived.notify_one();
     }
 
     /// Hands out every group that is committed from now on. False if they go elsewhere already.
@@ -259,13 +293,17 @@ impl Shared {
         self.feed.set(feed).is_ok()
     }
 
-    fn read_failed(&self) -> bool {
-        self.table.load().medium.read_failed()
+    /// The state whose tree has taken the place of one that ended. Waits until there is one.
+    pub(crate) fn succeeding(&self, ended: &Arc<Tree>) -> Result<Arc<View>, Error> {
+        if Arc::ptr_eq(&self.view.load().tree, ended) {
+            self.exchange.reopen_and_wait(false)?;
+        }
+        let view = self.view.load_full();
+        if Arc::ptr_eq(&view.tree, ended) { Err(Error::Expired) } else { Ok(view) }
     }
 
-    /// What can be read may be in memory only.
-    pub(crate) fn unsettled(&self) -> bool {
-        self.table.load().medium.is_holding()
+    fn read_failed(&self) -> bool {
+        self.view.load().tree.medium.read_failed()
     }
 
     pub(crate) fn pending(&self, key: &[u8]) -> Option<Pending> {
@@ -279,10 +317,14 @@ impl Shared {
         if batch.bytes() > self.queue_bytes {
             return Err(Error::TooLarge { bytes: batch.bytes(), limit: self.queue_bytes });
         }
-        if self.table.load().medium.damaged_pages() > 0 {
+        if self.view.load().tree.medium.damaged_pages() > 0 {
             // Not in the commit thread, where it would fail whoever shares the group.
-            let table = self.table();
-            batch.changes.iter().try_for_each(|(key, _)| readable(&table, key))?;
+            let view = self.view();
+            let damaged = batch.changes.iter().find_map(|(key, _)| readable(&view.tree, key).err());
+            // Another error is not of the page: the tree is being opened again.
+            if let Some(error @ Error::Damaged { .. }) = damaged {
+                return Err(error);
+            }
         }
         if self.is_full() && !batch.is_empty() && !self.makes_room(&batch) {
             return Err(Error::Full);
@@ -326,23 +368,26 @@ impl Shared {
         self.queue.lock().closing.clone().map_or(Ok(()), Err)
     }
 
-    /// Waits for work, or until it is time to tidy up.
-    fn next(&self, tick_at: Option<Instant>) -> Work {
+    /// Waits for work, or until it is time to tidy up. Groups are taken from a moment on.
+    fn next(&self, tick_at: Option<Instant>, take_from: Option<Instant>) -> Work {
         let mut queue = self.queue.lock();
         loop {
-            if !queue.waiting.is_empty() {
+            if std::mem::take(&mut queue.attend) {
+                return Work::Attend;
+            }
+            let wait = take_from.filter(|from| !queue.closed && *from > Instant::now());
+            if !queue.waiting.is_empty() && wait.is_none() {
                 return Work::Commit(take_group(&mut queue.waiting, self.is_full()));
             }
-            if queue.closed {
+            if queue.closed && queue.waiting.is_empty() {
                 return Work::Close;
             }
-            if std::mem::take(&mut queue.reopen) {
-                return Work::Reopen;
-            }
-            match tick_at {
+            let wait = wait.filter(|_| !queue.waiting.is_empty());
+            match wait.into_iter().chain(tick_at).min() {
                 None => self.arrived.wait(&mut queue),
                 Some(at) => {
-                    if self.arrived.wait_until(&mut queue, at).timed_out() {
+                    let timed_out = self.arrived.wait_until(&mut queue, at).timed_out();
+                    if timed_out && tick_at.is_some_and(|tick| tick <= at) {
                         return Work::Tick;
                     }
                 }
@@ -350,7 +395,7 @@ impl Shared {
         }
     }
 
-    /// Forgets pending values that the published table holds, and answers who wrote them.
+    /// Forgets pending values that the published state holds, and answers who wrote them.
     fn settle(&self, group: Vec<Waiting>) {
         // A few keys at a time: writers share the lock.
         const KEYS_PER_LOCK: usize = 256;
@@ -373,21 +418,9 @@ impl Shared {
     }
 
     fn make_room(&self, group: &[Waiting]) {
-        self.queue.lock().bytes -= group.iter().map(|waiting| waiting.batch.bytes()).sum::<usize>();
-    }
-
-    /// Publishes what was found in place of what was expected. Batches that wait rest on the latter: whoever
-    /// reads from now on must not miss them, so they are refused.
-    fn publish_found(&self, table: Table) {
-        let (waiting, overlay) = {
-            let queue = &mut *self.queue.lock();
-            self.table.store(Arc::new(table));
-            self.generation.fetch_add(1, Ordering::AcqRel);
-            queue.bytes -= queue.waiting.iter().map(|waiting| waiting.batch.bytes()).sum::<usize>();
-            (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.overlay))
-        };
-        drop(overlay);
-        answer(waiting, &Err(lost()));
+        let bytes = group.iter().map(|waiting| waiting.batch.bytes()).sum();
+        let mut queue = self.queue.lock();
+        queue.bytes = queue.bytes.saturating_sub(bytes);
     }
 
     /// Fails every batch that is not committed.
@@ -423,23 +456,18 @@ fn answer(group: impl IntoIterator<Item = Waiting>, result: &Result<(), Error>) 
 }
 
 /// Whether a key can be written: the page it is on, or belongs on, is not damaged. Its value may be.
-fn readable(table: &Table, key: &[u8]) -> Result<(), Error> {
-    match snapshot::get(table, key) {
+pub(crate) fn readable(tree: &Tree, key: &[u8]) -> Result<(), Error> {
+    match snapshot::get_absorbed(tree, key) {
         Ok(_) | Err(Error::Corrupt { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// The answer to a batch that rests on what is no more.
-fn lost() -> Error {
-    Error::Failed { cause: Box::new(Error::Lost) }
-}
-
 enum Work {
     Commit(Vec<Waiting>),
+    /// The tree's thread has something to tell.
+    Attend,
     Tick,
-    /// A read failed, and redb refuses every operation after that.
-    Reopen,
     Close,
 }
 
@@ -462,47 +490,53 @@ fn take_group(waiting: &mut VecDeque<Waiting>, full: bool) -> Vec<Waiting> {
 /// The commit thread's own state.
 pub(crate) struct Committer {
     shared: Arc<Shared>,
-    medium: Arc<Medium>,
-    /// Absent in memory, and in a file of the time before it: every commit is then one of the tree.
+    keeper: Option<JoinHandle<Ended>>,
+    /// Absent in memory.
     log: Option<Log>,
-    /// Absent while it cannot be opened.
-    database: Option<Opened>,
+    /// What is around the file; absent in memory.
+    place: Option<Arc<dyn Place>>,
+    pace: Pace,
     options: Options,
     /// Of this opening of the store.
     run: u64,
     /// Of what is published.
     position: Position,
+    /// Up to where the log is synced.
+    synced: Position,
+    /// What takes writes.
+    active: Arc<Memory>,
     /// The changes of the group that is being committed.
     committing: Vec<Changed>,
-    /// What is around the file, and what is known of its room; absent in memory.
-    room: Option<(Box<dyn Place>, Room)>,
-    /// A copy that is to take the place of the file.
-    copying: Option<Copying>,
-    /// When a copy may be begun, if it is worth its while.
-    copy_from: Instant,
-    /// Set while one is, and is not begun.
-    begin_copy_at: Option<Instant>,
+    /// What the tree cannot take and the log does not hold again yet.
+    carry: Option<Carry>,
+    /// A group is on its way into the tree, and has the next position.
+    is_direct: bool,
+    /// The log's last place is told: nothing is written to it any more.
+    is_closing: bool,
     /// The file's name may be that of the file before it, if the power fails.
     renamed: bool,
-    /// Files that have lost their names, and when to see whether somebody still reads them.
-    retired: Vec<Retired>,
-    retire_at: Option<Instant>,
-    /// Of all keys and values.
-    live: i64,
-    /// What the changes that only the log holds may take in the tree.
-    debt: u64,
     /// Started with the first group that is worth it.
     answering: Option<mpsc::Sender<Vec<Waiting>>>,
     /// Set while a commit is not synced.
     sync_at: Option<Instant>,
     /// Set while the mark of the log does not tell of its last record.
     mark_at: Option<Instant>,
-    /// Set while the log holds what the tree's pages do not.
-    checkpoint_at: Option<Instant>,
+    /// Set while the table holds something.
+    absorb_at: Option<Instant>,
+    /// When the next group may be taken.
+    take_from: Option<Instant>,
+    /// What the tree is absorbing.
+    absorbing: Option<Absorbing>,
+    /// What part of log or memory it has absorbed in a second, lately.
+    absorbed_a_second: Option<f64>,
     /// Something was committed since the store was opened.
     written: bool,
-    /// The last attempt.
-    reopened_at: Option<Instant>,
+}
+
+/// A table that is with the tree: since when, and what part of log or memory it takes.
+struct Absorbing {
+    begun: Instant,
+    share: f64,
 }
 
 impl Committer {
@@ -514,32 +548,45 @@ impl Committer {
         read_only: bool,
     ) -> Result<Self, Error> {
         let lease = medium.lease();
-        let mut was_closed = true;
-        let (database, table, replayed) = contain_panic(|| {
-            let database = open_database(lease, options)?;
+        let replayed = Arc::new(Memory::default());
+        let (database, tree, begun, position) = contain_panic(|| {
+            let database = open_database(lease, options.cache_bytes)?;
             prepare(&database, log.as_ref())?;
             let begun = Begun::read(&database)?;
-            let mut replayed = Replayed { live: begun.live, ..Replayed::default() };
+            let mut last = begun.position;
             if let Some(log) = &mut log {
-                was_closed = begun.closed;
-                if begun.closed {
-                    log.begin_known(begun.epoch)?;
-                } else {
-                    log.find(begun.epoch)?;
-                    replayed = replay(&database, log, begun.live)?;
-                }
+                log.find(begun.start, begun.closed, |position, key, value| {
+                    last = position;
+                    replayed.owe(reserve::estimate_one(key, value));
+                    replayed.insert(position.commit, key.into(), value.map(|value| Arc::new(value.to_vec())));
+                    Ok(())
+                })?;
             }
-            let table = open_table(&database, &medium, replayed.position.unwrap_or(begun.position))?;
-            Ok((database, table, replayed))
+            let tree = open_tree(&database, &medium)?;
+            Ok((database, tree, begun, last))
         })?;
-        let mut next_entry = snapshot::next_number(&table)?;
+        let active = Arc::new(Memory::default());
+        let tables = [&active, &replayed].map(Arc::clone);
+        let tables = tables.into_iter().take(if replayed.is_empty() { 1 } else { 2 }).collect();
+        let view = View {
+            tree: Arc::new(tree),
+            reached: begun.position.commit,
+            reached_voids: 0,
+            voids: 0,
+            tables,
+            position,
+            shared: Weak::new(),
+        };
+        let mut next_entry = snapshot::next_number(&view)?;
         // Entries that were seen may have been lost with the power: their numbers are left out.
+        let was_closed = log.is_none() || begun.closed && replayed.is_empty();
         if !was_closed && next_entry > 1 {
             next_entry = next_entry.saturating_add(LOST_NUMBERS_MAX);
         }
-        let position = table.position;
-        let shared = Arc::new(Shared {
-            table: ArcSwap::from_pointee(table),
+        let shared = Arc::new_cyclic(|shared| Shared {
+            view: ArcSwap::from_pointee(View { shared: Weak::clone(shared), ..view }),
+            publishing: Mutex::new(()),
+            exchange: Exchange::default(),
             queue_bytes: options.queue_bytes,
             generation: AtomicU64::new(0),
             queue: Mutex::new(Queue { next_entry, ..Queue::default() }),
@@ -547,45 +594,50 @@ impl Committer {
             arrived: Condvar::new(),
             feed: OnceLock::new(),
             full: AtomicBool::new(false),
-            live_bytes: AtomicU64::new(replayed.live.max(0) as u64),
+            live_bytes: AtomicU64::new(begun.live.max(0) as u64),
+            reserved_bytes: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
             checkpoint_nanos: AtomicU64::new(0),
             fault: Mutex::new(None),
         });
-        if let Some(place) = place.as_ref().filter(|_| !read_only) {
+        let place: Option<Arc<dyn Place>> = place.filter(|_| !read_only).map(Arc::from);
+        if let Some(place) = &place {
             // One that a crash left.
             place.discard();
         }
-        let unsaved = log.as_ref().is_some_and(|log| !log.is_empty()) && !read_only;
-        let checkpoint_at = unsaved.then(Instant::now);
+        if !read_only && !replayed.is_empty() {
+            let cut = log.as_mut().map(Log::next_epoch).transpose()?;
+            shared.exchange.freeze(Frozen { table: replayed, cut, position, is_carried: false });
+        }
+        let log_bytes = log.as_ref().map_or(0, Log::bytes);
+        let keeper =
+            Keeper::new(Arc::clone(&shared), medium, database, place.clone(), options, &begun, log_bytes);
+        let keeper = thread::Builder::new().name("larder-tree".to_owned()).spawn(move || keeper.run())?;
         Ok(Self {
             shared,
-            medium,
+            keeper: Some(keeper),
             log,
-            database: Some(database),
+            pace: place.as_ref().map_or_else(Pace::default, |place| place.pace()),
+            place,
             options,
             run: random_run()?,
             position,
+            synced: position,
+            active,
             committing: Vec::new(),
-            room: place.filter(|_| !read_only).map(|place| {
-                let room = Room::new(&*place);
-                (place, room)
-            }),
-            copying: None,
-            copy_from: Instant::now(),
-            begin_copy_at: None,
+            carry: None,
+            is_direct: false,
+            is_closing: false,
             renamed: false,
-            retired: Vec::new(),
-            retire_at: None,
-            live: replayed.live,
-            debt: replayed.debt,
             answering: None,
             sync_at: None,
             mark_at: None,
-            checkpoint_at,
+            absorb_at: None,
+            take_from: None,
+            absorbing: None,
+            absorbed_a_second: None,
             written: false,
-            reopened_at: None,
         })
     }
 
@@ -599,19 +651,12 @@ impl Committer {
             if self.sync_at.is_some_and(|at| at <= Instant::now()) {
                 self.sync();
             }
-            self.copy_on();
-            let ticks = [
-                self.sync_at.or(self.checkpoint_at),
-                self.mark_at,
-                self.look_at(),
-                self.copying.as_ref().map(|copying| copying.step_at),
-                self.retire_at,
-                self.begin_copy_at,
-            ];
-            match self.shared.next(ticks.into_iter().flatten().min()) {
+            self.attend();
+            let tick = [self.sync_at, self.mark_at, self.absorb_at].into_iter().flatten().min();
+            match self.shared.next(tick, self.take_from) {
                 Work::Commit(group) => self.commit(group),
+                Work::Attend => {}
                 Work::Tick => self.tick(),
-                Work::Reopen => self.reread(),
                 Work::Close => return self.close(),
             }
         }
@@ -626,52 +671,373 @@ impl Committer {
             if let Some(log) = &mut self.log {
                 log.mark();
             }
-        } else if due(self.sync_at) {
-            self.sync();
-        } else if due(self.look_at()) {
-            self.look_for_room();
-        } else if due(self.begin_copy_at) {
-            self.begin_copy();
-        } else if due(self.retire_at) {
-            self.retired.retain_mut(Retired::is_read);
-            self.retire_at = self.retire_at();
-        } else if self.sync_at.is_none() && due(self.checkpoint_at) {
-            // The log holds every write, so none is lost.
-            if !self.checkpoint_or_reopen() {
-                // If this fails, the next commit tries again.
-                let _ = self.restore();
+        } else if due(self.absorb_at) {
+            self.absorb_at = None;
+            if self.shared.exchange.has_frozen() {
+                self.absorb_at = Some(now + self.pace.look_pause * IDLE_LOOKS);
+            } else {
+                let _ = self.hand_over_table();
             }
         }
     }
 
+    /// Takes note of what the tree's thread has done.
+    fn attend(&mut self) {
+        let told = self.shared.exchange.take_told();
+        if let (Some(cut), Some(log)) = (told.cut, &mut self.log) {
+            log.cut(cut);
+            log.mark();
+        }
+        if self.absorbing.is_some() && !self.shared.exchange.has_frozen() {
+            self.take_from = None;
+            if let Some(Absorbing { begun, share }) = self.absorbing.take() {
+                let rate = share / begun.elapsed().as_secs_f64().max(1e-3);
+                let before = self.absorbed_a_second.unwrap_or(rate);
+                self.absorbed_a_second = Some(before + (rate - before) * NEWEST_COUNTS);
+            }
+        }
+        self.carry = told.carry.or(self.carry.take());
+        if let Some(copied) = told.copied {
+            let switched = self.switch(*copied);
+            self.shared.exchange.answer_switch(switched);
+        }
+        if told.wants_table {
+            let _ = self.hand_over_table();
+        }
+        if let Some(carry) = self.carry.take_if(|_| !self.is_direct && !self.is_closing) {
+            self.carry(carry);
+        }
+    }
+
+    /// Writes once more what the tree cannot take, so that the log before it can be cut.
+    fn carry(&mut self, carry: Carry) {
+        let view = self.shared.view.load_full();
+        if !view.tables.iter().any(|table| Arc::ptr_eq(table, &carry.table)) {
+            // Another one has taken its place, and is about to be told.
+            return;
+        }
+        let is_newer = |key: &[u8]| {
+            let above = view.tables.iter().filter(|table| !Arc::ptr_eq(table, &carry.table));
+            above.into_iter().any(|table| table.get(key, u64::MAX).is_some())
+        };
+        let left = Merged::all([Arc::clone(&carry.table)]).filter(|(key, _)| !is_newer(key));
+        let changes: Vec<Changed> = left.collect();
+        if !changes.is_empty() {
+            if !self.log.as_ref().is_none_or(|log| log.has_room(&changes, 0)) {
+                // Before the next group.
+                self.carry = Some(carry);
+                return;
+            }
+            let was_synced = self.position == self.synced;
+            if let Err(error) = self.commit_to_log(self.next_position(), &changes) {
+                self.carry = Some(carry);
+                self.notice(&error);
+                if !was_synced {
+                    // Groups that were answered went with it.
+                    self.shared.lose(Vec::new(), &error, &error);
+                }
+                return;
+            }
+            self.committing = changes;
+            self.settle(Vec::new());
+            if self.sync_at.is_some() {
+                // The log is cut for it, so it must not be lost as the newest may be.
+                let generation = self.shared.generation();
+                self.sync();
+                if self.shared.generation() != generation {
+                    self.carry = Some(carry);
+                    return;
+                }
+            }
+        }
+        self.shared.exchange.carried(carry);
+    }
+
     fn commit(&mut self, group: Vec<Waiting>) {
-        let seen = self.shared.generation();
         if self.shared.read_only {
             // There is nothing in it.
             self.settle(group);
             return;
         }
-        if let Err(cause) = self.revive() {
-            self.notice(&cause);
-            let failed = Error::Failed { cause: Box::new(cause) };
-            self.shared.lose(group, &failed, &failed);
-            return;
+        let generation = self.shared.generation();
+        let prepared = self.revive().and_then(|()| fold(&group, &self.shared.view()));
+        let changes = match prepared {
+            Ok(changes) => changes,
+            Err(cause) => {
+                self.notice(&cause);
+                let failed = Error::Failed { cause: Box::new(cause) };
+                return self.shared.lose(group, &failed, &failed);
+            }
+        };
+        if changes.is_empty() {
+            return self.settle(group);
         }
-        if self.shared.generation() != seen {
-            self.shared.lose(group, &lost(), &lost());
-            return;
-        }
-        let mut stage = Stage::Applying;
-        let changes = fold(&group, &self.shared.table());
-        let committed = changes.and_then(|changes| {
-            let committed = self.try_commit(&changes, &mut stage, false);
-            self.committing = changes;
-            committed
-        });
+        let begun = Instant::now();
+        let room = self.make_room(&changes);
+        let (before, position) = (self.fullness(), self.next_position());
+        let committed = match room {
+            // What it was folded with is lost.
+            Ok(_) if self.shared.generation() != generation => {
+                Err(Error::Failed { cause: Box::new(Error::Lost) })
+            }
+            Ok(true) => self.commit_to_log(position, &changes),
+            Ok(false) => self.commit_to_tree(position, &changes),
+            Err(cause) => Err(Error::Failed { cause: Box::new(cause) }),
+        };
         match committed {
-            Ok(()) => self.settle(group),
-            Err(cause) => self.recover(group, stage, cause),
+            Ok(()) => {
+                self.written = true;
+                self.shared.count();
+                self.pace(self.fullness() - before, begun);
+                self.committing = changes;
+                self.settle(group);
+                self.hand_over_if_full();
+            }
+            Err(error) => {
+                self.notice(&error);
+                let behind = match &error {
+                    Error::Failed { cause } | Error::Unknown { cause } => {
+                        Error::Failed { cause: cause.clone() }
+                    }
+                    other => Error::Failed { cause: Box::new(other.clone()) },
+                };
+                self.shared.lose(group, &error, &behind);
+            }
         }
+    }
+
+    /// Whether the log, the memory and the disk have room for these changes; if need be once the tree has absorbed what is there.
+    fn make_room(&mut self, changes: &[Changed]) -> Result<bool, Error> {
+        let debt = reserve::estimate(changes);
+        loop {
+            self.attend();
+            let view = self.shared.view.load();
+            let has_room =
+                self.log.as_ref().is_none_or(|log| log.has_room(changes, log.bytes() / CARRY_PART))
+                    && view.memory_bytes() < MEMORY_BYTES_MAX
+                    && self.may_owe(view.debt() + debt);
+            drop(view);
+            if has_room {
+                return Ok(true);
+            }
+            if !self.shared.exchange.has_frozen() && !self.freeze()? {
+                if self.shared.exchange.has_carry() {
+                    continue;
+                }
+                // Nothing is left that could make any. What the tree cannot take would hide what it took later.
+                if self.carry.is_some() {
+                    return Err(Error::Damaged {
+                        cause: "its tree cannot take what its log is full of".to_owned(),
+                    });
+                }
+                return Ok(self.log.is_none());
+            }
+            self.wait_until_absorbed()?;
+        }
+    }
+
+    fn may_owe(&self, debt: u64) -> bool {
+        let reserved = self.shared.reserved_bytes.load(Ordering::Relaxed);
+        self.place.as_ref().is_none_or(|place| reserve::may_owe(&**place, reserved, debt))
+    }
+
+    /// Waits until the tree holds one table more, or has failed to take it.
+    fn wait_until_absorbed(&mut self) -> Result<(), Error> {
+        let shared = Arc::clone(&self.shared);
+        let awaited = shared.exchange.await_absorbed();
+        loop {
+            match shared.exchange.next_outcome(&awaited) {
+                Outcome::Absorbed => return Ok(()),
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Told => self.attend(),
+            }
+        }
+    }
+
+    fn commit_to_log(&mut self, position: Position, changes: &[Changed]) -> Result<(), Error> {
+        if let Some(log) = &mut self.log {
+            // The first of all says that the store is not closed any more, and must not be lost.
+            let is_synced = self.options.durability == Durability::Immediate || !self.written;
+            let appended =
+                log.append(position, changes).and_then(|()| if is_synced { log.sync() } else { Ok(()) });
+            if let Err(cause) = appended {
+                return Err(self.void(cause.into()));
+            }
+            let now = Instant::now();
+            if is_synced {
+                self.synced = position;
+            } else {
+                self.sync_at = self.sync_at.or(Some(now + RELAXED_SYNC));
+            }
+            self.mark_at = log.wants_mark().then_some(now + IDLE_BEFORE_MARK);
+        }
+        let debt = reserve::estimate(changes);
+        for (key, value) in changes {
+            self.active.insert(position.commit, Arc::clone(key), value.clone());
+        }
+        self.active.owe(debt);
+        self.position = position;
+        self.shared.publish(|view| View { position, ..view.clone() });
+        let looks = if self.active.bytes() < LITTLE_BYTES { IDLE_LOOKS_LITTLE } else { IDLE_LOOKS };
+        self.absorb_at = Some(Instant::now() + self.pace.look_pause * looks);
+        Ok(())
+    }
+
+    /// For a group that the log cannot hold. All tables are absorbed.
+    fn commit_to_tree(&mut self, position: Position, changes: &[Changed]) -> Result<(), Error> {
+        // From before the place in the log is taken: no other log may take its place until the tree has told it.
+        self.is_direct = true;
+        let outcome = self.commit_directly(position, changes);
+        self.is_direct = false;
+        outcome?;
+        (self.position, self.synced) = (position, position);
+        Ok(())
+    }
+
+    fn commit_directly(&mut self, position: Position, changes: &[Changed]) -> Result<(), Error> {
+        let cut = self.log.as_mut().map(Log::fresh_epoch).transpose()?;
+        let shared = Arc::clone(&self.shared);
+        let awaited = shared.exchange.await_direct(Direct { changes: changes.to_vec(), cut, position });
+        loop {
+            match shared.exchange.next_outcome(&awaited) {
+                Outcome::Absorbed => return Ok(()),
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Told => self.attend(),
+            }
+        }
+    }
+
+    /// Makes void what the log may hold of groups that were not synced. Says what became of them.
+    fn void(&mut self, cause: Error) -> Error {
+        (self.sync_at, self.mark_at) = (None, None);
+        let voided = match &mut self.log {
+            Some(log) => log.void(),
+            None => Ok(true),
+        };
+        if self.position != self.synced {
+            // What was answered before it was synced goes too, and what comes has not the numbers of it.
+            self.active = Arc::new(self.active.until(self.synced.commit));
+            self.position = self.synced;
+            self.run = self.run.wrapping_add(1);
+            let (active, position) = (Arc::clone(&self.active), self.position);
+            self.shared.publish(|view| {
+                let older = view.tables.iter().skip(1).map(Arc::clone);
+                let tables = std::iter::once(active).chain(older).collect();
+                View { tables, position, voids: view.voids + 1, ..view.clone() }
+            });
+        }
+        match voided {
+            Ok(true) => Error::Failed { cause: Box::new(cause) },
+            Ok(false) => Error::Unknown { cause: Box::new(cause) },
+            Err(other) => other,
+        }
+    }
+
+    /// Lets the next group wait a little while the tree absorbs a table, so that what is left of log and memory lasts until it
+    /// has: in proportion to what this one took of it.
+    fn pace(&mut self, took: f64, begun: Instant) {
+        self.take_from = None;
+        let Some(absorbing) = &self.absorbing else { return };
+        let left = (1.0 - self.fullness()).max(0.0);
+        let expected = self.absorbed_a_second.map_or(0.0, |rate| absorbing.share / rate);
+        let elapsed = absorbing.begun.elapsed().as_secs_f64();
+        // One that takes longer than the one before takes, for all that is known, half as long again.
+        let remaining = (expected - elapsed).max(expected.max(elapsed) / 2.0);
+        let a_second = (left / remaining.max(1e-3)).max(SLOWEST);
+        if took / a_second > 1e-5 {
+            self.take_from = Some(begun + Duration::from_secs_f64(took / a_second).min(DELAY_MAX));
+        }
+    }
+
+    /// How much of log or memory is taken.
+    fn fullness(&self) -> f64 {
+        let log_bytes = self.log.as_ref().map_or(0, Log::used_bytes);
+        self.share(log_bytes, self.shared.view.load().memory_bytes())
+    }
+
+    /// What part of the log, or of the memory, so much is.
+    fn share(&self, log_bytes: u64, memory_bytes: usize) -> f64 {
+        let log = self.log.as_ref().map_or(0.0, |log| log_bytes as f64 / log.bytes().max(1) as f64);
+        log.max(memory_bytes as f64 / MEMORY_BYTES_MAX as f64)
+    }
+
+    fn hand_over_if_full(&mut self) {
+        if self.fullness() >= HANDED_OVER && !self.shared.exchange.has_frozen() {
+            let _ = self.hand_over_table();
+        }
+    }
+
+    /// Gives the table to the tree unless the one before is still with it.
+    fn hand_over_table(&mut self) -> Result<(), Error> {
+        if !self.shared.read_only && !self.shared.exchange.has_frozen() {
+            self.freeze()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the table to the tree, and begins another. False if it holds nothing.
+    fn freeze(&mut self) -> Result<bool, Error> {
+        if self.active.is_empty() {
+            return Ok(false);
+        }
+        self.sync_at = None;
+        if let Some(Err(cause)) = self.log.as_mut().map(Log::sync_rest) {
+            let lost = self.void(cause.into());
+            self.shared.lose(Vec::new(), &lost, &lost);
+            return Err(lost);
+        }
+        self.synced = self.position;
+        let cut = self.log.as_mut().map(Log::next_epoch).transpose()?;
+        let table = std::mem::take(&mut self.active);
+        let (active, position) = (Arc::clone(&self.active), self.position);
+        self.shared.publish(|view| {
+            let tables = std::iter::once(active).chain(view.tables.iter().map(Arc::clone)).collect();
+            View { tables, position, ..view.clone() }
+        });
+        self.absorb_at = None;
+        let share = self.share(self.log.as_ref().map_or(0, Log::used_bytes), table.bytes());
+        self.absorbing = Some(Absorbing { begun: Instant::now(), share });
+        self.shared.exchange.freeze(Frozen { table, cut, position, is_carried: false });
+        Ok(true)
+    }
+
+    /// Lets a copy of the tree take the place of the file: what only memory and the old log hold goes to the log of the new one first.
+    fn switch(&mut self, copied: Copied) -> Option<Switched> {
+        let Copied { medium, mut log, database, tree, live, start } = copied;
+        if self.is_direct || self.is_closing || self.carry.is_some() {
+            // Somebody has a place in the log that would go. It is copied again later.
+            medium.revoke();
+            return None;
+        }
+        let place = self.place.as_ref()?;
+        let view = self.shared.view.load_full();
+        let relogged = contain_panic(|| {
+            let mut changes: Vec<Changed> = Vec::new();
+            let mut held = Merged::all(view.tables.iter().cloned()).peekable();
+            while let Some(next) = held.next() {
+                changes.push(next);
+                if changes.len() == RELOGGED_CHANGES || held.peek().is_none() {
+                    if !log.has_room(&changes, 0) {
+                        return Err(Error::Closed);
+                    }
+                    log.append(self.position, &changes)?;
+                    changes.clear();
+                }
+            }
+            log.sync()?;
+            Ok(place.rename()?)
+        });
+        if relogged.is_err() {
+            medium.revoke();
+            return None;
+        }
+        self.renamed = place.sync().is_err();
+        log.mark();
+        self.log = Some(log);
+        let now = Arc::new(tree);
+        self.shared.publish(|view| View { tree: Arc::clone(&now), ..view.clone() });
+        (self.synced, self.written, self.sync_at) = (self.position, true, None);
+        Some(Switched { medium, database, live, start })
     }
 
     /// Answers a group that is committed. For a large one another thread does it: waking many writers
@@ -700,385 +1066,78 @@ impl Committer {
         }
     }
 
-    /// Applies and publishes. On error nothing is published, and `stage` tells how far it came.
-    ///
-    /// A group that finds no room in the log, or none at all, is a checkpoint. When it is the last one, `closing`,
-    /// the next open need not look for the log's records.
-    fn try_commit(&mut self, changes: &[Changed], stage: &mut Stage, closing: bool) -> Result<(), Error> {
-        let position = if changes.is_empty() { self.position } else { self.next_position() };
-        let debt = self.debt + reserve::estimate(changes);
-        let to_log = !changes.is_empty() && self.may_owe(debt);
-        let live = self.live;
-        let Some(database) = &self.database else { return Err(Error::Closed) };
-        let (log, medium, durability) = (&mut self.log, &self.medium, self.options.durability);
-        let begun = Instant::now();
-        let (logged, table, live) = contain_panic(|| {
-            let mut transaction = database.begin_write()?;
-            let live = live + apply(&transaction, changes)?;
-            if let Some(log) = log {
-                log.record(position, changes);
-            }
-            let logged = match log {
-                Some(log) if to_log && log.has_room() => {
-                    *stage = Stage::Logging;
-                    log.append()?;
-                    if durability == Durability::Immediate {
-                        log.sync()?;
-                    }
-                    transaction.set_durability(redb::Durability::None)?;
-                    true
-                }
-                Some(log) => {
-                    let mut format = transaction.open_table(FORMAT)?;
-                    format.insert(EPOCH_KEY, log.epoch() + 1)?;
-                    format.insert(CLOSED_KEY, u64::from(closing))?;
-                    tell_state(&mut format, position, live)?;
-                    drop(format);
-                    // Saves redb's map of free space, so that an open after a crash need not rebuild it.
-                    transaction.set_quick_repair(true);
-                    false
-                }
-                None => false,
-            };
-            *stage = if logged { Stage::Logged } else { Stage::Committing };
-            transaction.commit()?;
-            Ok((logged, open_table(database, medium, position)?, live))
-        })
-        .inspect_err(|_| {
-            // A failed sync may have taken records along that wait for one.
-            if let (Stage::Committing, Some(log)) = (&stage, log) {
-                log.distrust();
-            }
-        })?;
-        self.written = true;
-        self.position = position;
-        self.shared.table.store(Arc::new(table));
-        self.set_live(live);
-        self.debt = if logged { debt } else { 0 };
-        if self.copying.as_mut().is_some_and(|copying| copying.follow(changes).is_err()) {
-            self.abandon_copy();
-        }
-        self.shared.count(!changes.is_empty(), (!logged).then(|| begun.elapsed()));
-        if logged {
-            let now = Instant::now();
-            let relaxed = self.options.durability == Durability::Relaxed;
-            self.sync_at = self.sync_at.or(relaxed.then(|| now + RELAXED_SYNC));
-            self.checkpoint_at = Some(now + IDLE_BEFORE_CHECKPOINT);
-            self.mark_at = self.log.as_ref().filter(|log| log.wants_mark()).map(|_| now + IDLE_BEFORE_MARK);
-        } else {
-            (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
-            if let Some(log) = &mut self.log {
-                log.begin(log.epoch() + 1);
-                log.mark();
-            }
-            if let Some((place, room)) = self.room.as_mut().filter(|_| !closing) {
-                room.reserve(&**place);
-                self.begin_copy();
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins a copy if the file is mostly gaps, or says when to see again.
-    fn begin_copy(&mut self) {
-        self.begin_copy_at = None;
-        let (Some((place, _)), Some(log), None) = (&self.room, &self.log, &self.copying) else { return };
-        let (pace, live) = (place.pace(), self.live.max(0) as u64);
-        let worth = |used| compact::is_worth(used, log.bytes(), live, pace.copy_over_bytes);
-        if !place.used().is_some_and(worth) {
-            return;
-        }
-        let now = Instant::now();
-        let fits = place.available().is_none_or(|available| available >= compact::takes(live));
-        if now < self.copy_from || !fits || !self.retired.is_empty() || self.medium.is_holding() {
-            self.begin_copy_at = Some(self.copy_from.max(now + pace.look_pause));
-            return;
-        }
-        self.copy_from = now + pace.copy_pause;
-        self.copying = Copying::begin(&**place, self.options).ok();
-        if self.copying.is_none() {
-            place.discard();
-            self.begin_copy_at = Some(self.copy_from);
-        }
-    }
-
-    /// Goes on with the copy, if it is time.
-    fn copy_on(&mut self) {
-        let Some(copying) = self.copying.as_mut().filter(|copying| copying.step_at <= Instant::now()) else {
-            return;
-        };
-        match copying.step(&self.shared.table.load()) {
-            Ok(false) => {}
-            Ok(true) => self.finish_copy(),
-            Err(_) => self.abandon_copy(),
-        }
-    }
-
-    fn abandon_copy(&mut self) {
-        if let (Some(copying), Some((place, _))) = (self.copying.take(), &self.room) {
-            copying.abandon();
-            place.discard();
-            self.begin_copy_at = Some(self.copy_from);
-        }
-    }
-
-    /// Lets the copy take the place of the file.
-    fn finish_copy(&mut self) {
-        let (Some(copying), Some((place, _))) = (self.copying.take(), &self.room) else { return };
-        let copied = copying.finish(self.position, self.options);
-        let Ok(Copied { medium, log, database, table, live }) =
-            copied.and_then(|copied| place.rename().map(|()| copied).map_err(Error::from))
-        else {
-            place.discard();
-            self.begin_copy_at = Some(self.copy_from);
-            return;
-        };
-        self.renamed = place.sync().is_err();
-        let medium = std::mem::replace(&mut self.medium, medium);
-        let database = self.database.replace(database);
-        self.log = Some(log);
-        self.shared.table.store(Arc::new(table));
-        (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
-        (self.debt, self.written) = (0, true);
-        self.set_live(live);
-        self.retired.extend(database.map(|database| Retired::new(database, medium)));
-        self.retire_at = self.retire_at();
-    }
-
-    fn retire_at(&self) -> Option<Instant> {
-        let pause = self.room.as_ref().map(|(place, _)| place.pace().look_pause)?;
-        (!self.retired.is_empty()).then(|| Instant::now() + pause)
-    }
-
-    fn set_live(&mut self, live: i64) {
-        self.live = live;
-        self.shared.live_bytes.store(live.max(0) as u64, Ordering::Relaxed);
-    }
-
-    fn may_owe(&self, debt: u64) -> bool {
-        self.room.as_ref().is_none_or(|(place, room)| room.may_owe(&**place, debt))
-    }
-
-    /// If the cause is a full disk, only what makes room is taken from now on. A copy that took the room is given up instead.
-    fn notice(&mut self, cause: &Error) {
-        if cause.is_full_disk() && self.copying.is_some() {
-            self.abandon_copy();
-            return;
-        }
-        if let Some((place, room)) = self.room.as_mut().filter(|_| cause.is_full_disk()) {
-            room.run_out(&**place, self.live);
-            self.shared.full.store(true, Ordering::Release);
-        }
-    }
-
-    fn look_at(&self) -> Option<Instant> {
-        self.room.as_ref().and_then(|(_, room)| room.look_at())
-    }
-
-    /// Takes all writes again if there is room for them.
-    fn look_for_room(&mut self) {
-        // What the log owes is paid while the room of the reserve is there for it.
-        if self.debt > 0 && !self.checkpoint_or_reopen() {
-            let _ = self.restore();
-            return;
-        }
-        if let Some((place, room)) = &mut self.room
-            && room.look(&**place, self.live)
-        {
-            self.shared.full.store(false, Ordering::Release);
-        }
-        self.begin_copy();
-    }
-
     fn next_position(&self) -> Position {
         self.position.next(self.run, self.shared.feed.get().map_or(0, |feed| feed.now_ms()))
     }
 
+    /// If the cause is a full disk, only what makes room is taken from now on.
+    fn notice(&self, cause: &Error) {
+        if cause.is_full_disk() {
+            self.shared.exchange.ask(Asked::RanOut);
+        }
+    }
+
     fn sync(&mut self) {
         self.sync_at = None;
-        if let Some(log) = &mut self.log
-            && let Err(cause) = log.sync()
-        {
-            // Whoever wrote was answered long ago, and was promised no more than this attempt.
-            self.recover(Vec::new(), Stage::Logging, cause.into());
-        }
-    }
-
-    /// Writes the tree out, so that the log can begin anew.
-    fn checkpoint(&mut self) -> Result<(), Error> {
-        self.checkpoint_at = None;
-        // A commit that only the journal holds would make the log void too early.
-        self.restore()?;
-        let mut stage = Stage::Applying;
-        self.try_commit(&[], &mut stage, false)
-    }
-
-    /// Whether the tree was written out. If not, the store is readable again where that is possible.
-    fn checkpoint_or_reopen(&mut self) -> bool {
-        match self.checkpoint() {
-            Ok(()) => true,
-            Err(cause) => {
-                self.notice(&cause);
-                let _ = self.reopen();
-                false
+        match self.log.as_mut().map(Log::sync) {
+            Some(Err(cause)) => {
+                // Whoever wrote was answered long ago, and was promised no more than this attempt.
+                let lost = self.void(cause.into());
+                self.notice(&lost);
+                self.shared.lose(Vec::new(), &lost, &lost);
+            }
+            Some(Ok(())) | None => {
+                self.synced = self.position;
+                self.mark_at = Some(Instant::now() + IDLE_BEFORE_MARK);
             }
         }
     }
 
-    fn recover(&mut self, group: Vec<Waiting>, stage: Stage, cause: Error) {
-        (self.sync_at, self.mark_at, self.checkpoint_at) = (None, None, None);
-        self.notice(&cause);
-        let begun = self.log.as_ref().map(Log::epoch);
-        // Before anybody reads on: a record that is found after a crash would bring back what was refused.
-        let log_voided = match (stage, &mut self.log) {
-            (Stage::Logging, Some(log)) => log.void(),
-            (Stage::Applying | Stage::Logging | Stage::Logged | Stage::Committing, _) => true,
-        };
-        let (reopened, tree_voided) = self.reopen();
-        let on_disk = reopened.is_ok() && self.restore().is_ok();
-        let failed = Error::Failed { cause: Box::new(cause.clone()) };
-        let unknown = Error::Unknown { cause: Box::new(cause) };
-        let outcome = match stage {
-            Stage::Applying => Err(failed.clone()),
-            // The next epoch makes it void too.
-            Stage::Logging if log_voided || on_disk && self.checkpoint_or_reopen() => Err(failed.clone()),
-            // The log holds it.
-            Stage::Logged if reopened.is_ok() => Ok(()),
-            // The tree holds it.
-            Stage::Committing if reopened.is_ok() && begun != self.log.as_ref().map(Log::epoch) => Ok(()),
-            Stage::Committing if reopened.is_ok() && tree_voided => Err(failed.clone()),
-            Stage::Logging | Stage::Logged | Stage::Committing => Err(unknown),
-        };
-        match outcome {
-            Ok(()) => self.settle(group),
-            Err(error) => {
-                self.committing.clear();
-                self.shared.lose(group, &error, &failed);
-            }
-        }
-    }
-
-    /// Makes the store readable again after a failed read.
-    fn reread(&mut self) {
-        if self.reopened_at.is_some_and(|at| at.elapsed() < REOPEN_PAUSE) {
-            return;
-        }
-        if self.reopen().0.is_ok() {
-            // If this fails, the next commit tries again.
-            let _ = self.restore();
-        }
-    }
-
-    /// Brings the disk to what the tree has seen of it.
-    fn restore(&mut self) -> Result<(), Error> {
-        self.medium.restore().inspect_err(|_| {
-            // A failed sync may have taken records along that wait for one.
-            if let Some(log) = &mut self.log {
-                log.distrust();
-            }
-        })?;
-        Ok(())
-    }
-
-    /// Makes the store writable again if an earlier commit or read failed.
+    /// Makes the store writable again if an earlier read failed, or a name is not safe.
     fn revive(&mut self) -> Result<(), Error> {
-        if let Some((place, _)) = self.room.as_ref().filter(|_| self.renamed) {
+        if let Some(place) = self.place.as_ref().filter(|_| self.renamed) {
             place.sync()?;
             self.renamed = false;
         }
-        if self.database.is_none() || self.shared.read_failed() {
-            self.reopen().0?;
+        if self.shared.read_failed() {
+            self.shared.exchange.reopen_and_wait(true)?;
         }
-        self.restore()
-    }
-
-    /// Opens the database anew and publishes what it holds; writes stay in memory until `restore`. Also says whether
-    /// what was not synced is certainly void.
-    fn reopen(&mut self) -> (Result<(), Error>, bool) {
-        self.reopened_at = Some(Instant::now());
-        // A group may be there after all that it has not followed.
-        self.abandon_copy();
-        let (lease, voided) = self.medium.lease_after_failure();
-        let reopened = self.reopen_on(lease).inspect_err(|_| self.medium.mark_unreadable());
-        (reopened, voided)
-    }
-
-    fn reopen_on(&mut self, lease: std::io::Result<Lease>) -> Result<(), Error> {
-        // Its lease is revoked, so it cannot close in order; the successor repairs what it left.
-        self.database = None;
-        let (log, medium, live) = (&mut self.log, &self.medium, self.live);
-        let (database, table, replayed) = contain_panic(|| {
-            let database = open_database(lease?, self.options)?;
-            let begun = Begun::read(&database)?;
-            let mut position = self.position;
-            let mut replayed = Replayed { live, ..Replayed::default() };
-            if let Some(log) = log {
-                match begun.epoch.cmp(&log.epoch()) {
-                    cmp::Ordering::Equal => {}
-                    cmp::Ordering::Greater => log.begin(begun.epoch),
-                    // The checkpoint was seen, and is not there after all.
-                    cmp::Ordering::Less => log.find(begun.epoch)?,
-                }
-                replayed = replay(&database, log, begun.live)?;
-                position = replayed.position.unwrap_or(begun.position);
-            }
-            let table = open_table(&database, medium, position)?;
-            Ok((database, table, replayed))
-        })?;
-        if table.position.commit < self.position.commit {
-            // What is committed from here on is not what had these numbers before.
-            self.run = self.run.wrapping_add(1);
-        }
-        self.set_live(replayed.live);
-        self.debt = replayed.debt;
-        self.position = table.position;
-        self.shared.publish_found(table);
-        self.database = Some(database);
         Ok(())
     }
 
     fn close(mut self) {
-        self.abandon_copy();
-        self.retired.clear();
-        let saved = if self.shared.read_only { Ok(()) } else { self.save() };
-        if saved.is_err() || self.shared.read_only {
-            // Dropping the database would write out what is in the log only, in the epoch of the log.
-            self.medium.revoke();
+        self.is_closing = true;
+        let frozen = if self.shared.read_only { Ok(false) } else { self.freeze() };
+        let start = self.log.as_mut().and_then(|log| log.next_epoch().ok());
+        self.shared
+            .exchange
+            .close(start.filter(|_| !self.shared.read_only), self.written || frozen.is_ok_and(|any| any));
+        // It may want something of this thread first.
+        while self.shared.exchange.wait_told() {
+            self.attend();
         }
-        // redb saves its free space here, so that the next open need not look for it.
-        let closed = self.database.take().map_or(Ok(()), Opened::close);
-        self.medium.release();
-        self.shared.queue.lock().closing = saved.and(closed).err();
+        let closed = self.keeper.take().map(JoinHandle::join);
+        let saved = match closed {
+            Some(Ok(Ended { closed: saved, medium })) => {
+                if let (Ok(true), Some(start), Some(log)) = (&saved, start, &mut self.log) {
+                    log.cut(start);
+                    log.mark();
+                }
+                medium.release();
+                saved.map(drop)
+            }
+            None => Ok(()),
+            Some(Err(_)) => Err(Error::Damaged { cause: "the tree's thread panicked".to_owned() }),
+        };
+        self.shared.queue.lock().closing = saved.err();
         if let Some(feed) = self.shared.feed.get() {
             feed.close();
         }
     }
-
-    /// Writes out what only the log holds. On a full disk that takes the reserve.
-    fn save(&mut self) -> Result<(), Error> {
-        let Err(cause) = self.try_save() else { return Ok(()) };
-        if self.room.is_none() || !cause.is_full_disk() {
-            return Err(cause);
-        }
-        self.notice(&cause);
-        self.reopen().0?;
-        self.try_save()
-    }
-
-    fn try_save(&mut self) -> Result<(), Error> {
-        self.restore()?;
-        match &self.log {
-            Some(_) if self.written => {
-                let mut stage = Stage::Applying;
-                self.try_commit(&[], &mut stage, true)
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
 }
 
-/// One change per key, in key order. `table` is the state before the group.
-fn fold(group: &[Waiting], table: &Table) -> Result<Vec<Changed>, Error> {
+/// One change per key, in key order. `view` is the state before the group.
+fn fold(group: &[Waiting], view: &View) -> Result<Vec<Changed>, Error> {
     let mut changes: Vec<_> = group.iter().flat_map(|waiting| &waiting.batch.changes).collect();
     // Stable: changes of one key stay in the order they were submitted.
     changes.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -1092,7 +1151,7 @@ fn fold(group: &[Waiting], table: &Table) -> Result<Vec<Changed>, Error> {
                 let before = match &earlier {
                     Some(Some(value)) => counters_at(key, &value[..checksum::verify(key, value)?])?,
                     Some(None) => [0, 0],
-                    None => match snapshot::get(table, key)? {
+                    None => match view.get_at_once(key)? {
                         Some(stored) => counters_at(key, &stored)?,
                         None => [0, 0],
                     },
@@ -1112,75 +1171,6 @@ fn sum(a: [i64; 2], b: [i64; 2]) -> [i64; 2] {
     [a[0].saturating_add(b[0]), a[1].saturating_add(b[1])]
 }
 
-/// How far a commit came that failed.
-#[derive(Clone, Copy)]
-enum Stage {
-    Applying,
-    /// The log may hold it.
-    Logging,
-    /// The log holds it.
-    Logged,
-    /// The tree may hold it.
-    Committing,
-}
-
-/// Makes the changes in the tree. Returns by how much more is in it then.
-pub(crate) fn apply(transaction: &WriteTransaction, changes: &[Changed]) -> Result<i64, Error> {
-    if changes.is_empty() {
-        return Ok(0);
-    }
-    let mut table = transaction.open_table(DATA)?;
-    let mut grown = 0;
-    for (key, value) in changes {
-        grown += set(&mut table, key, value.as_ref().map(|value| value.as_slice()))?;
-    }
-    Ok(grown)
-}
-
-/// Makes one change. Returns by how much more is in the tree then.
-pub(crate) fn set(
-    table: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
-    key: &[u8],
-    value: Option<&[u8]>,
-) -> Result<i64, Error> {
-    let before = match value {
-        Some(value) => table.insert(key, value)?,
-        None => table.remove(key)?,
-    };
-    let size = |value: &[u8]| (key.len() + value.len()) as i64;
-    let before = before.map_or(0, |before| size(before.value()));
-    Ok(value.map_or(0, size) - before)
-}
-
-/// What the log added to the tree in memory.
-#[derive(Default)]
-struct Replayed {
-    /// Of the last record, if there is one.
-    position: Option<Position>,
-    live: i64,
-    debt: u64,
-}
-
-/// Brings the tree, in memory, to where the log ends; `live` is what the tree holds without it.
-fn replay(database: &Database, log: &Log, live: i64) -> Result<Replayed, Error> {
-    let mut replayed = Replayed { live, ..Replayed::default() };
-    if log.is_empty() {
-        return Ok(replayed);
-    }
-    let mut transaction = database.begin_write()?;
-    transaction.set_durability(redb::Durability::None)?;
-    {
-        let mut table = transaction.open_table(DATA)?;
-        replayed.position = log.replay(|key, value| {
-            replayed.live += set(&mut table, key, value)?;
-            replayed.debt += reserve::estimate_one(key, value);
-            Ok(())
-        })?;
-    }
-    transaction.commit()?;
-    Ok(replayed)
-}
-
 fn counter_entry(key: &[u8], counters: [i64; 2]) -> Vec<u8> {
     let mut value = counter_value(counters);
     checksum::append(key, &mut value);
@@ -1192,142 +1182,4 @@ fn counters_at(key: &[u8], value: &[u8]) -> Result<[i64; 2], Error> {
         Error::Corrupt { cause, .. } => Error::Corrupt { key: key.to_vec(), cause },
         other => other,
     })
-}
-
-/// Creates the tables of a new store; checks the version of an old one.
-pub(crate) fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Error> {
-    match database.begin_read()?.open_table(FORMAT) {
-        Ok(format) => {
-            let found = format.get(FORMAT_KEY)?.map_or(0, |version| version.value());
-            if found > FORMAT_VERSION {
-                return Err(Error::Newer { found, known: FORMAT_VERSION });
-            }
-            Ok(())
-        }
-        Err(TableError::TableDoesNotExist(_)) => {
-            if let Some(log) = log
-                && !log.is_unused()?
-            {
-                return Err(Error::Damaged { cause: "it has a log, and nothing else".to_owned() });
-            }
-            let mut transaction = database.begin_write()?;
-            {
-                let mut format = transaction.open_table(FORMAT)?;
-                format.insert(FORMAT_KEY, FORMAT_VERSION)?;
-                format.insert(EPOCH_KEY, first_epoch()?)?;
-            }
-            transaction.open_table(DATA)?;
-            transaction.set_quick_repair(true);
-            Ok(transaction.commit()?)
-        }
-        Err(other) => Err(other.into()),
-    }
-}
-
-/// Writes out a copy that holds the state of this position. Its log is empty.
-pub(crate) fn copy_format(database: &Database, position: Position, live: i64) -> Result<(), Error> {
-    let mut transaction = database.begin_write()?;
-    tell_state(&mut transaction.open_table(FORMAT)?, position, live)?;
-    transaction.set_quick_repair(true);
-    Ok(transaction.commit()?)
-}
-
-fn tell_state(
-    format: &mut redb::Table<'_, &'static str, u64>,
-    position: Position,
-    live: i64,
-) -> Result<(), Error> {
-    format.insert(COMMIT_KEY, position.commit)?;
-    format.insert(RUN_KEY, position.run)?;
-    format.insert(TIME_KEY, position.time_ms)?;
-    format.insert(LIVE_KEY, live.max(0) as u64)?;
-    Ok(())
-}
-
-/// Nobody can guess it: a value in an old record must not pass for a record of a later epoch.
-fn first_epoch() -> Result<u64, Error> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
-    // Room to count up from there.
-    Ok((u64::from_le_bytes(bytes) >> 2) + EPOCH_FIRST)
-}
-
-/// What the tree says of its last checkpoint.
-pub(crate) struct Begun {
-    /// Records of the log of this epoch are not in the tree's pages.
-    pub(crate) epoch: u64,
-    /// There are none.
-    closed: bool,
-    position: Position,
-    /// Bytes of all keys and values.
-    live: i64,
-}
-
-impl Begun {
-    pub(crate) fn read(database: &Database) -> Result<Self, Error> {
-        let format = database.begin_read()?.open_table(FORMAT)?;
-        let number = |key: &str| Ok::<_, Error>(format.get(key)?.map(|number| number.value()));
-        Ok(Self {
-            epoch: number(EPOCH_KEY)?.unwrap_or(EPOCH_FIRST),
-            closed: number(CLOSED_KEY)?.is_some_and(|closed| closed == 1),
-            live: number(LIVE_KEY)?.unwrap_or_default() as i64,
-            position: Position {
-                commit: number(COMMIT_KEY)?.unwrap_or_default(),
-                run: number(RUN_KEY)?.unwrap_or_default(),
-                time_ms: number(TIME_KEY)?.unwrap_or_default(),
-            },
-        })
-    }
-}
-
-pub(crate) fn open_database(lease: Lease, options: Options) -> Result<Opened, Error> {
-    let database = redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(lease)?;
-    Ok(Opened(Some(database)))
-}
-
-/// A database that may be let go anywhere: redb writes when it closes, and panics where what it reads for that is
-/// damaged.
-pub(crate) struct Opened(Option<Database>);
-
-impl Opened {
-    pub(crate) fn close(mut self) -> Result<(), Error> {
-        self.shut()
-    }
-
-    fn shut(&mut self) -> Result<(), Error> {
-        contain_panic(|| {
-            drop(self.0.take());
-            Ok(())
-        })
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // Who wants to know closes it.
-        let _ = self.shut();
-    }
-}
-
-impl Deref for Opened {
-    type Target = Database;
-
-    fn deref(&self) -> &Database {
-        self.0.as_ref().expect("only closing takes it")
-    }
-}
-
-impl DerefMut for Opened {
-    fn deref_mut(&mut self) -> &mut Database {
-        self.0.as_mut().expect("only closing takes it")
-    }
-}
-
-pub(crate) fn open_table(
-    database: &Database,
-    medium: &Arc<Medium>,
-    position: Position,
-) -> Result<Table, Error> {
-    let transaction = database.begin_read()?;
-    Ok(Table { table: transaction.open_table(DATA)?, transaction, medium: Arc::clone(medium), position })
 }

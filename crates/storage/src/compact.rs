@@ -1,22 +1,23 @@
 //! Space given back while the store is in use: a copy without gaps takes the place of the file.
 //!
 //! redb returns what is free at the end of its file and keeps every other gap, and its own way to close them wants nobody
-//! to read. So when most of the file is gaps, the commit thread copies the tree in the order of its keys into a second
-//! file, a little at a time between groups. What is committed meanwhile and lies within the part that is copied is made
-//! there too. When the copy has reached the end it is made durable, gets the store's name, and is the store from then on.
+//! to read. So when most of the file is gaps, the tree's thread copies the tree in the order of its keys into a second
+//! file, a little at a time. What the tree absorbs meanwhile and lies within the part that is copied is made
+//! there too. When the copy has reached the end it is made durable, the commit thread writes to its log what is in memory alone, and it gets
+//! the store's name and is the store from then on.
 //!
 //! Promises:
 //! - At every moment one of the two files has the name, and that one has every write that was answered.
-//! - Nobody waits for more than a step, or for the syncs at the beginning and the end, and snapshots from before stay readable: their file goes when they do.
+//! - Writers wait for the log of the copy alone, at the end, and snapshots from before stay readable: their file goes when they do.
 //! - A copy that fails changes nothing.
 
+use crate::absorb::{Begun, DATA, Opened, copy_format, open_database, open_tree, prepare, set};
 use crate::batch::Changed;
-use crate::commit::{Begun, DATA, Opened, copy_format, open_database, open_table, prepare, set};
 use crate::file::{self, Use};
-use crate::log::Log;
+use crate::log::{Log, Start};
 use crate::medium::Medium;
 use crate::panic::contain_panic;
-use crate::snapshot::Table;
+use crate::snapshot::Tree;
 use crate::store::Options;
 use crate::{Error, Place, Position};
 use std::ops::Bound;
@@ -40,6 +41,7 @@ pub(crate) struct Copying {
     medium: Arc<Medium>,
     log: Log,
     database: Opened,
+    start: Start,
     /// The last key that was copied.
     reached: Option<Vec<u8>>,
     ended: bool,
@@ -53,8 +55,10 @@ pub(crate) struct Copied {
     pub(crate) medium: Arc<Medium>,
     pub(crate) log: Log,
     pub(crate) database: Opened,
-    pub(crate) table: Table,
+    pub(crate) tree: Tree,
     pub(crate) live: i64,
+    /// Where its log begins.
+    pub(crate) start: Start,
 }
 
 /// Whether a copy is worth its while: `used` is what the file takes, `log` its log.
@@ -70,21 +74,22 @@ pub(crate) fn takes(live: u64) -> u64 {
 impl Copying {
     pub(crate) fn begin(place: &dyn Place, options: Options) -> Result<Self, Error> {
         let disk = place.create()?;
-        let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key, Use::Create)?;
+        let parts = file::parts(&disk, options.log_bytes, options.key, Use::Create)?;
         let medium = Medium::new(parts.tree, parts.lock);
         let mut log = parts.log.ok_or(Error::Closed)?;
-        let database = contain_panic(|| {
-            let options = Options { cache_bytes: CACHE_BYTES.min(options.cache_bytes), ..options };
-            let database = open_database(medium.lease(), options)?;
+        let (database, start) = contain_panic(|| {
+            let database = open_database(medium.lease(), CACHE_BYTES.min(options.cache_bytes))?;
             prepare(&database, Some(&log))?;
-            log.find(Begun::read(&database)?.epoch)?;
-            Ok(database)
+            let start = Begun::read(&database)?.start;
+            log.find(start, false, |_, _, _| Ok(()))?;
+            Ok((database, start))
         })?;
         file::finish(&*disk)?;
         Ok(Self {
             medium,
             log,
             database,
+            start,
             reached: None,
             ended: false,
             live: 0,
@@ -94,20 +99,20 @@ impl Copying {
     }
 
     /// Copies a little of the last committed state. True if that was the last of it.
-    pub(crate) fn step(&mut self, table: &Table) -> Result<bool, Error> {
+    pub(crate) fn step(&mut self, tree: &Tree) -> Result<bool, Error> {
         let begun = Instant::now();
-        contain_panic(|| self.try_step(table))?;
+        contain_panic(|| self.try_step(tree))?;
         self.step_at = Instant::now() + begun.elapsed().min(Duration::from_secs(1)) * PAUSES;
         Ok(self.ended)
     }
 
-    fn try_step(&mut self, table: &Table) -> Result<(), Error> {
+    fn try_step(&mut self, tree: &Tree) -> Result<(), Error> {
         let transaction = self.database.begin_write()?;
         let mut copied = 0;
         {
             let mut copy = transaction.open_table(DATA)?;
             let from = self.reached.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut entries = table.range::<&[u8]>((from, Bound::Unbounded))?;
+            let mut entries = tree.range::<&[u8]>((from, Bound::Unbounded))?;
             let mut last = None;
             self.ended = loop {
                 let Some(entry) = entries.next() else { break true };
@@ -126,27 +131,30 @@ impl Copying {
         self.commit(transaction, copied)
     }
 
-    /// Makes changes that were committed, as far as the copy has come.
-    pub(crate) fn follow(&mut self, changes: &[Changed]) -> Result<(), Error> {
-        let Some(reached) = &self.reached else { return Ok(()) };
-        // In the order of their keys.
-        let within = changes.partition_point(|(key, _)| self.ended || **key <= **reached);
-        if within == 0 {
+    /// Makes changes that the tree has absorbed, as far as the copy has come. In the order of their keys.
+    pub(crate) fn follow(&mut self, changes: impl Iterator<Item = Changed>) -> Result<(), Error> {
+        let Some(reached) = self.reached.clone() else { return Ok(()) };
+        let mut within = changes.take_while(|(key, _)| self.ended || **key <= *reached).peekable();
+        if within.peek().is_none() {
             return Ok(());
         }
+        let mut grown = 0;
+        let mut written = 0;
         contain_panic(|| {
             let transaction = self.database.begin_write()?;
-            let mut written = 0;
             {
                 let mut copy = transaction.open_table(DATA)?;
-                for (key, value) in &changes[..within] {
+                for (key, value) in within {
                     let value = value.as_ref().map(|value| value.as_slice());
                     written += key.len() + value.map_or(0, <[u8]>::len);
-                    self.live += set(&mut copy, key, value)?;
+                    grown += set(&mut copy, &key, value)?;
                 }
             }
-            self.commit(transaction, written)
+            Ok(transaction)
         })
+        .and_then(|transaction| contain_panic(|| self.commit(transaction, written)))?;
+        self.live += grown;
+        Ok(())
     }
 
     /// Leaves off. Nothing is written any more.
@@ -166,15 +174,15 @@ impl Copying {
 
     /// Makes the copy durable as the state that has this position.
     pub(crate) fn finish(self, position: Position, options: Options) -> Result<Copied, Error> {
-        let Self { medium, log, database, live, .. } = self;
+        let Self { medium, log, database, live, start, .. } = self;
         contain_panic(|| {
             copy_format(&database, position, live)?;
             // Closed, it has no free pages at its end; opened again, it has all the memory it may take. It has no name, so
             // nobody else can open it in between.
             drop(database);
-            let database = open_database(medium.lease(), options)?;
-            let table = open_table(&database, &medium, position)?;
-            Ok(Copied { medium, log, database, table, live })
+            let database = open_database(medium.lease(), options.cache_bytes)?;
+            let tree = open_tree(&database, &medium)?;
+            Ok(Copied { medium, log, database, tree, live, start })
         })
     }
 }

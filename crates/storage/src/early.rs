@@ -3,8 +3,8 @@
 //! Format 1 is redb's file alone. Format 2 has a header of 4 KiB with the wrapped data key in two slots, the log, and
 //! the tree; a record of its log is checked by CRC-32 and has no position.
 
+use crate::absorb::{CLOSED_KEY, DATA, EPOCH_KEY, FORMAT};
 use crate::batch::Batch;
-use crate::commit::{CLOSED_KEY, DATA, EPOCH_KEY, FORMAT};
 use crate::file::{begin, unsummed};
 use crate::log::take_entry;
 use crate::medium::{Base, Medium, Section};

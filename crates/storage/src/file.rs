@@ -15,13 +15,15 @@
 //! written again once the tree is there: from then on a file without a tree was cut short.
 //!
 //! Formats before 3 had no tags (`early.rs`). In format 3 the tags of a store without a key were made as those of one with a key
-//! are; such a store stays as it is.
+//! are; they stay so. Before format 5 the log began anew at its first byte with each epoch. A file of formats 3 and 4 becomes
+//! one of format 5 when it is opened for writing, in place.
 
 use crate::checked::{Checked, ROOTS_BYTES, TagKey};
 use crate::early;
 use crate::log::Log;
 use crate::medium::{Base, Section, is_blank};
 use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};
+use crate::syncing::Synced;
 use crate::{Disk, Error};
 use redb::BackendError;
 use redb::backends::FileBackend;
@@ -33,9 +35,12 @@ use std::sync::Arc;
 
 pub(crate) const FILE_NAME: &str = "larder.redb";
 const MARK: [u8; 8] = *b"larder\r\n";
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// The last whose tags are all made with HighwayHash.
 const SLOW_TAGS_VERSION: u64 = 3;
+/// Bits of the header's third word.
+const SEALED: u64 = 1;
+const SLOW_TAGS: u64 = 2;
 const HEADER_BYTES: u64 = 4096;
 const REACH_BYTES: u64 = 4096;
 const HEAD_BYTES: u64 = HEADER_BYTES + REACH_BYTES + ROOTS_BYTES;
@@ -67,24 +72,24 @@ pub(crate) enum Use {
 
 /// Finds the parts, and lays out a new disk.
 pub(crate) fn parts(
-    disk: Arc<dyn Disk>,
+    raw: &Arc<dyn Disk>,
     log_bytes: u64,
     key: Option<Key>,
     purpose: Use,
 ) -> Result<Parts, Error> {
     // Before anything is read: another process may be writing what is read here.
-    let lock = Lock::take(&disk, purpose)?;
-    let begun: [u8; 16] = begin(&*disk)?;
+    let lock = Lock::take(raw, purpose)?;
+    let begun: [u8; 16] = begin(&**raw)?;
     if let Some(version) = early_version(&begun) {
         return Err(Error::Early { version });
     }
-    let header = match Header::find(&*disk)? {
+    let mut header = match Header::find(&**raw)? {
         Some(header) => header,
-        None if purpose == Use::Create => lay_out(&*disk, log_bytes.next_multiple_of(HEADER_BYTES), key)?,
-        None if disk.len()? == 0 => {
+        None if purpose == Use::Create => lay_out(&**raw, log_bytes.next_multiple_of(HEADER_BYTES), key)?,
+        None if raw.len()? == 0 => {
             return Err(Error::Gone { cause: "it is empty".to_owned() });
         }
-        None if is_blank(&*disk, 0)? => {
+        None if is_blank(&**raw, 0)? => {
             return Err(Error::Gone { cause: "nothing but zeros is left of it".to_owned() });
         }
         None if begun[..8] == MARK => {
@@ -92,34 +97,37 @@ pub(crate) fn parts(
         }
         None => return Err(not_ours()),
     };
-    let raw = Arc::clone(&disk);
     let tree = 2 * HEAD_BYTES + header.log_bytes;
     if !header.finished && purpose != Use::Create {
         return Err(Error::Gone { cause: "it was never finished".to_owned() });
     }
-    if header.finished && disk.len()? <= HEAD_BYTES {
+    if header.finished && raw.len()? <= HEAD_BYTES {
         return Err(Error::Gone { cause: "it was cut short".to_owned() });
     }
-    let (disk, tag_key) = match (&header.wrapped, key) {
-        (None, None) if header.version <= SLOW_TAGS_VERSION => (disk, TagKey::Highway(header.salt)),
-        (None, None) => (disk, TagKey::Rapid(header.salt)),
+    // The log and the tree are written at the same time, and nobody waits for the mark.
+    let disks = Synced::share(raw);
+    let ([log_disk, mark_disk, disk], tag_key) = match (&header.wrapped, key) {
+        (None, None) if header.slow_tags => (disks, TagKey::Highway(header.salt)),
+        (None, None) => (disks, TagKey::Rapid(header.salt)),
         (Some(_), None) => return Err(Error::Sealed),
         (None, Some(_)) => return Err(Error::NotSealed),
         (Some(wrapped), Some(key)) => {
             let data_key = DataKey::unwrap(wrapped, key).ok_or(Error::WrongKey)?;
             let tag_key = TagKey::Highway(data_key.tag_key(header.salt));
-            (Arc::new(Sealed::new(disk, HEADER_BYTES, &data_key)) as Arc<dyn Disk>, tag_key)
+            let seal = |disk| Arc::new(Sealed::new(disk, HEADER_BYTES, &data_key)) as Arc<dyn Disk>;
+            (disks.map(seal), tag_key)
         }
     };
     let second_head = HEAD_BYTES + header.log_bytes;
     let roots = [0, second_head].map(|head| head + HEADER_BYTES + REACH_BYTES);
-    let reach = Section::between(Arc::clone(&disk), HEADER_BYTES, HEADER_BYTES + REACH_BYTES);
-    let records = Section::between(Arc::clone(&disk), HEAD_BYTES, second_head);
+    let reach = Section::between(mark_disk, HEADER_BYTES, HEADER_BYTES + REACH_BYTES);
+    let records = Section::between(log_disk, HEAD_BYTES, second_head);
     let log = Log::new(records, reach, tag_key, !header.finished);
     let checked = Checked::open(disk, roots, tree, tag_key, !header.finished)?;
     // Not before it is known to be the right one.
     if purpose != Use::Read {
-        header.heal(&*raw)?;
+        header.version = VERSION;
+        header.heal(&**raw)?;
     }
     let tree = Base::Checked(Box::new(checked));
     Ok(Parts { lock: Some(lock), log: Some(log), tree, is_new: !header.finished })
@@ -219,7 +227,8 @@ fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<Header, 
     let (words, _) = salt.as_chunks::<8>();
     let salt = [0, 1, 2, 3].map(|n| u64::from_le_bytes(words[n]));
     let wrapped = key.map(|key| Ok::<_, Error>(DataKey::random()?.wrap(key))).transpose()?;
-    let header = Header { version: VERSION, log_bytes, finished: false, salt, number: 0, wrapped };
+    let header =
+        Header { version: VERSION, log_bytes, finished: false, slow_tags: false, salt, number: 0, wrapped };
     disk.set_len(2 * HEAD_BYTES + log_bytes)?;
     header.write_both(disk)?;
     Ok(header)
@@ -235,6 +244,8 @@ struct Header {
     log_bytes: u64,
     /// The tree was made.
     finished: bool,
+    /// All tags are made with HighwayHash, also without a key.
+    slow_tags: bool,
     /// Makes the tags of this store unlike those of any other.
     salt: [u64; 4],
     /// How many master keys came before the one that wraps the data key.
@@ -291,13 +302,14 @@ impl Header {
             return Ok(None);
         }
         let salt = [word(5), word(6), word(7), word(8)];
-        let wrapped = if sealed == 1 { wrapped.as_array().copied() } else { None };
-        Ok(Some(Self { version, log_bytes, finished: finished == 1, salt, number, wrapped }))
+        let wrapped = if sealed & SEALED != 0 { wrapped.as_array().copied() } else { None };
+        let slow_tags = version <= SLOW_TAGS_VERSION || sealed & SLOW_TAGS != 0;
+        Ok(Some(Self { version, log_bytes, finished: finished == 1, slow_tags, salt, number, wrapped }))
     }
 
     fn write(&self, disk: &dyn Disk, place: u64) -> Result<(), Error> {
-        let Self { version, log_bytes, finished, salt, number, wrapped } = self;
-        let sealed = u64::from(wrapped.is_some());
+        let Self { version, log_bytes, finished, slow_tags, salt, number, wrapped } = self;
+        let sealed = if wrapped.is_some() { SEALED } else { 0 } | if *slow_tags { SLOW_TAGS } else { 0 };
         let words =
             [*version, *log_bytes, sealed, u64::from(*finished), *number, salt[0], salt[1], salt[2], salt[3]];
         let words = words.map(u64::to_le_bytes).concat();

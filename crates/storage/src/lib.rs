@@ -2,7 +2,7 @@
 //!
 //! Keys and values are byte strings in one sorted map. Reads run on a [`Snapshot`] of the last
 //! commit and never wait for writers. Writes are [`Batch`]es; one thread commits all that wait
-//! together, with one sync. Between `submit` and the commit a batch is visible to [`Store::latest`]
+//! together, with one sync of a log, and another brings them into the tree later. Between `submit` and the commit a batch is visible to [`Store::latest`]
 //! alone, so a chain of writes to one key does not wait for the disk at every link.
 //!
 //! Promises:
@@ -24,6 +24,7 @@
 //! # Ok::<(), larder_storage::Error>(())
 //! ```
 
+mod absorb;
 pub mod archive;
 pub mod backup;
 mod batch;
@@ -39,6 +40,7 @@ mod file;
 mod holder;
 mod log;
 mod medium;
+mod memory;
 mod panic;
 mod pieces;
 mod place;
@@ -48,6 +50,7 @@ mod salvage;
 mod sealed;
 mod snapshot;
 mod store;
+mod syncing;
 
 pub use batch::{Batch, counters};
 pub use commit::{Activity, Generation, Ticket};

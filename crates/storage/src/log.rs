@@ -1,19 +1,23 @@
 //! The log before the tree: what makes a write durable with one short append.
 //!
-//! A commit of the tree writes every page on the way to each change. So a group of batches is appended
-//! here instead, as one record, and synced; the tree takes it in memory only. At a checkpoint (the log
-//! is full, or nobody writes) the tree is written out once for all of it, and the log begins anew.
+//! A commit of the tree writes every page on the way to each change. So a group of batches is appended here instead, as
+//! one record, and synced; it is then in a memory table (`memory.rs`), which the tree absorbs later with many others.
+//! What the tree holds durably is cut from the log.
 //!
-//! The tree holds the number of the epoch that began with its last checkpoint; the first is a random one,
-//! so that no value in an old record can pass for a later record. Records of that epoch are not in the
-//! tree's pages yet and are replayed when it is opened; all others are void. A record says what its keys
-//! hold afterwards, so that replaying twice does no harm.
+//! The log is a ring. Each memory table has an epoch of its own, and the tree tells the epoch that is the first it does
+//! not hold, and where in the ring that begins. Its records follow each other, and the first record of the next epoch follows
+//! the last of the one before and says so: its epoch and how many records that had. A record that does not fit before the end
+//! of the ring is at its beginning. So from the one place that the tree tells, all records are found in order that it does not
+//! hold. A record says what its keys hold afterwards, so that what the tree holds already does no harm.
 //!
-//! A record that was cut short by a crash ends the log, because nothing after it was acknowledged. Each
-//! record tells how many before it were on disk: if one of those cannot be read, the log is damaged, and
-//! that is an error rather than its end. After the last record, when nobody writes for a moment, a mark elsewhere
-//! tells the same. The mark also tells of every epoch that has begun, so that a tree which was put back to one before
-//! is found.
+//! Numbers of epochs rise by random steps, the first is random: no value in an old record can pass for a later one, and no
+//! record that an earlier process left unfinished can follow one of this process.
+//!
+//! A record that was cut short by a crash ends the log, because nothing after it was acknowledged. Each record tells how many of
+//! its epoch were on disk before it, and a new epoch begins only when all of the one before are: if one of those cannot be
+//! read, the log is damaged, and that is an error rather than its end. After the last record, when nobody writes for a moment,
+//! a mark elsewhere tells the same. The mark also tells of the last epoch that the tree has begun, so that a tree which was put
+//! back to one before is found.
 //!
 //! Records are checked by a keyed hash over what they say and where they are.
 
@@ -28,15 +32,50 @@ const SECTOR_BYTES: usize = 512;
 const HEADER_BYTES: usize = 40;
 /// How far ahead of its end the log is filled with zeros: overwriting is faster than growing.
 const FILL_BYTES: u64 = 256 << 10;
+const FILLED_AT_ONCE: usize = 4096;
 /// What is read at once when the log is searched.
 const SEARCHED_BYTES: usize = 256 << 10;
 /// Memory that is kept for the next record.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 const ABSENT: u32 = u32::MAX;
-/// What the hash of a record is of, and that of the mark, beside their places.
+/// What the hash of a record is of, and those of the mark in this format and in the one before, beside their places.
 const RECORD: u64 = 5;
-const MARK: u64 = 6;
-const MARK_BYTES: usize = 24;
+const EARLY_MARK: u64 = 6;
+const MARK: u64 = 7;
+/// Set in the length of a record that begins with what it follows.
+const LINKED: u64 = 1 << 63;
+const LINK_BYTES: usize = 16;
+
+/// Where an epoch begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) epoch: u64,
+    pub(crate) at: u64,
+}
+
+/// So many records of an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Reach {
+    epoch: u64,
+    count: u64,
+}
+
+impl Reach {
+    /// Whether records beyond another are known to have been there.
+    fn is_beyond(self, other: Self) -> bool {
+        self.count > 0 && self > other
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mark {
+    /// These were on disk.
+    reach: Reach,
+    /// The tree has begun this epoch.
+    tree_epoch: u64,
+    /// The newest epoch of all.
+    newest: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -44,21 +83,30 @@ pub(crate) struct Log {
     /// Where the mark is.
     reach: Section,
     key: TagKey,
-    epoch: u64,
+    /// What the tree does not hold begins here.
+    start: Start,
+    /// Bytes from there to the end.
+    used: u64,
+    /// What records are appended to.
+    epoch: Start,
+    /// What the first of them follows.
+    before: Reach,
     /// Records of this epoch.
     count: u64,
     end: u64,
     /// Of those, the ones that a sync covered.
     synced_count: u64,
     synced_end: u64,
-    /// Up to where bytes were written since the log was opened.
+    /// Where the first is that none covered.
+    unsynced_at: Option<u64>,
+    /// A record that counts for nothing may be there. Nothing is appended before it is certainly void.
+    void_at: Option<u64>,
+    /// Up to where bytes were written before.
     filled: u64,
-    /// Nothing more is appended in this epoch.
-    full: bool,
     /// There is nothing to find.
     blank: bool,
-    /// How many records the mark tells of.
-    marked: u64,
+    /// What the mark tells.
+    marked: Mark,
     record: Vec<u8>,
 }
 
@@ -69,15 +117,19 @@ impl Log {
             disk,
             reach,
             key,
-            epoch: 0,
+            start: Start::default(),
+            used: 0,
+            epoch: Start::default(),
+            before: Reach::default(),
             count: 0,
             end: 0,
             synced_count: 0,
             synced_end: 0,
+            unsynced_at: None,
+            void_at: None,
             filled: 0,
-            full: false,
             blank,
-            marked: 0,
+            marked: Mark::default(),
             record: Vec::new(),
         }
     }
@@ -87,12 +139,9 @@ impl Log {
         self.disk.bytes()
     }
 
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+    /// What of it the tree does not hold.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used
     }
 
     /// Whether there has never been a record.
@@ -100,20 +149,73 @@ impl Log {
         Ok(self.read_header(0)?.is_none_or(|first| first.epoch == 0))
     }
 
-    /// Begins an epoch that the tree on disk has begun.
-    pub(crate) fn begin(&mut self, epoch: u64) {
-        self.epoch = epoch;
-        (self.count, self.end) = (0, 0);
-        (self.synced_count, self.synced_end) = (0, 0);
-        self.marked = 0;
-        self.full = false;
+    /// Begins the next epoch, unless this one has no record. All records must be synced.
+    pub(crate) fn next_epoch(&mut self) -> Result<Start, Error> {
+        if self.count > 0 {
+            self.begin_epoch(self.epoch.epoch)?;
+        }
+        Ok(self.epoch)
     }
 
-    /// Makes the next record: what each key holds from it on, and the position that this is.
-    pub(crate) fn record(&mut self, position: Position, changes: &[Changed]) {
+    /// Begins another epoch in any case: the tree is about to hold what no record tells.
+    pub(crate) fn fresh_epoch(&mut self) -> Result<Start, Error> {
+        self.begin_epoch(self.epoch.epoch)?;
+        Ok(self.epoch)
+    }
+
+    fn begin_epoch(&mut self, after: u64) -> Result<(), Error> {
+        if self.synced_count > 0 {
+            self.before = Reach { epoch: self.epoch.epoch, count: self.synced_count };
+        }
+        self.epoch = Start { epoch: later_epoch(after)?, at: self.synced_end };
+        (self.count, self.end) = (0, self.synced_end);
+        self.synced_count = 0;
+        self.used = self.used_until(self.end);
+        Ok(())
+    }
+
+    /// Gives up what comes before this, which the tree holds durably.
+    pub(crate) fn cut(&mut self, start: Start) {
+        self.start = start;
+        self.used = self.used_until(self.end);
+    }
+
+    /// A record never ends where the log starts, so that an end there is an empty log.
+    fn used_until(&self, end: u64) -> u64 {
+        end.checked_sub(self.start.at).unwrap_or_else(|| self.disk.bytes() - self.start.at + end)
+    }
+
+    /// Where a record of so many bytes goes.
+    fn place(&self, bytes: usize) -> Option<u64> {
+        let (bytes, end, start) = (padded(bytes) as u64, self.end, self.start.at);
+        let behind = || (end + bytes <= self.disk.bytes()).then_some(end);
+        let in_front = |at: u64| (at + bytes < start).then_some(at);
+        if end >= start { behind().or_else(|| in_front(0)) } else { in_front(end) }
+    }
+
+    /// Whether a record of these changes can be appended, and leaves so many bytes.
+    pub(crate) fn has_room(&self, changes: &[Changed], spare_bytes: u64) -> bool {
+        let bytes = HEADER_BYTES + LINK_BYTES + Position::BYTES + entries_bytes(changes);
+        self.place(bytes + spare_bytes as usize).is_some()
+    }
+
+    /// Writes a record: what each key holds from it on, and the position that this is. After an error everything since
+    /// the last sync is void.
+    pub(crate) fn append(&mut self, position: Position, changes: &[Changed]) -> io::Result<()> {
+        self.settle_void()?;
+        let is_first = self.count == 0;
+        let link = [self.before.epoch, self.before.count].map(u64::to_le_bytes);
+        let link = if is_first { link.as_flattened() } else { &[] };
+        let payload = link.len() + Position::BYTES + entries_bytes(changes);
+        let Some(at) = self.place(HEADER_BYTES + payload) else {
+            return Err(io::ErrorKind::StorageFull.into());
+        };
+        let length = payload as u64 | if is_first { LINKED } else { 0 };
+        let words = [0, length, self.epoch.epoch, self.count, self.synced_count].map(u64::to_le_bytes);
         self.record.clear();
         self.record.shrink_to(BUFFER_KEPT_BYTES);
-        self.record.resize(HEADER_BYTES, 0);
+        self.record.extend_from_slice(words.as_flattened());
+        self.record.extend_from_slice(link);
         self.record.extend_from_slice(&position.to_bytes());
         for (key, value) in changes {
             self.record.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -122,232 +224,254 @@ impl Log {
             self.record.extend_from_slice(key);
             self.record.extend_from_slice(value.as_deref().map_or(&[], Vec::as_slice));
         }
-    }
-
-    /// Whether the record can be appended; if not, only a checkpoint makes it durable.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.full && self.end + padded(self.record.len()) as u64 <= self.disk.bytes()
-    }
-
-    /// Writes the record. After an error everything since the last sync is void.
-    pub(crate) fn append(&mut self) -> io::Result<()> {
-        self.try_append().inspect_err(|_| self.distrust())
-    }
-
-    fn try_append(&mut self) -> io::Result<()> {
-        let payload = self.record.len() - HEADER_BYTES;
-        let words = [payload as u64, self.epoch, self.count, self.synced_count].map(u64::to_le_bytes);
-        self.record[8..HEADER_BYTES].copy_from_slice(words.as_flattened());
-        let sum = self.key.sum([RECORD, self.end], &self.record[8..]);
+        let sum = self.key.sum([RECORD, at], &self.record[8..]);
         self.record[..8].copy_from_slice(&sum.to_le_bytes());
         self.record.resize(padded(self.record.len()), 0);
 
-        let end = self.end + self.record.len() as u64;
+        self.unsynced_at.get_or_insert(at);
+        let end = at + self.record.len() as u64;
+        if at < self.end {
+            self.filled = self.disk.bytes();
+        }
         if end > self.filled {
-            let filled = (end + FILL_BYTES).min(self.disk.bytes());
-            self.disk.write(end, &vec![0; (filled - end) as usize])?;
+            let limit = if self.start.at > end { self.start.at } else { self.disk.bytes() };
+            let filled = (end + FILL_BYTES).min(limit);
+            // In small pieces: the system remembers as one what is written as one, and counts all of it with every record in it.
+            for at in (end..filled).step_by(FILLED_AT_ONCE) {
+                self.disk.write(at, &[0; FILLED_AT_ONCE][..FILLED_AT_ONCE.min((filled - at) as usize)])?;
+            }
             self.filled = filled;
         }
-        self.disk.write(self.end, &self.record)?;
+        if is_first && self.marked.newest < self.epoch.epoch {
+            // With the same sync as the record: a tree that was closed is not taken for the last state.
+            self.write_mark(Mark { newest: self.epoch.epoch, ..self.next_mark() })?;
+        }
+        self.disk.write(at, &self.record)?;
         (self.count, self.end) = (self.count + 1, end);
+        self.used = self.used_until(end);
         Ok(())
     }
 
     /// Makes every record durable. After an error those since the last sync are void.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.disk.sync_data().inspect_err(|_| self.distrust())?;
+        self.disk.sync_data()?;
         (self.synced_count, self.synced_end) = (self.count, self.end);
+        self.unsynced_at = None;
         Ok(())
     }
 
-    /// Whether the mark does not tell of the last record.
+    /// The same, if there is any that is not.
+    pub(crate) fn sync_rest(&mut self) -> io::Result<()> {
+        if self.unsynced_at.is_some() { self.sync() } else { Ok(()) }
+    }
+
+    /// Whether the mark does not tell all that is known.
     pub(crate) fn wants_mark(&self) -> bool {
-        self.synced_count > self.marked
+        self.marked != self.next_mark()
+    }
+
+    fn next_mark(&self) -> Mark {
+        let own = Reach { epoch: self.epoch.epoch, count: self.synced_count };
+        Mark {
+            reach: if own.count > 0 { own } else { self.before },
+            tree_epoch: self.start.epoch,
+            newest: self.marked.newest.max(self.start.epoch).max(if own.count > 0 { own.epoch } else { 0 }),
+        }
     }
 
     /// Tells, apart from the records, how many of them are on disk. It need not be synced: it says nothing that is not so.
     pub(crate) fn mark(&mut self) {
-        let words = [self.epoch, self.synced_count].map(u64::to_le_bytes).concat();
-        let sum = self.key.sum([MARK, 0], &words);
-        let mut sector = [&words[..], &sum.to_le_bytes()].concat();
-        sector.resize(SECTOR_BYTES, 0);
         // If it fails, the last record is as safe as it was.
-        let _ = self.reach.write(0, &sector);
-        self.marked = self.synced_count;
+        let _ = self.write_mark(self.next_mark());
     }
 
-    /// How many records of this epoch were once on disk, as far as the mark knows.
-    fn marked(&self) -> u64 {
-        self.read_mark().filter(|(epoch, _)| *epoch == self.epoch).map_or(0, |(_, count)| count)
-    }
-
-    /// The epoch that the mark is of, and how many records it had. Absent if it is not what was written.
-    fn read_mark(&self) -> Option<(u64, u64)> {
-        let mut bytes = [0; MARK_BYTES];
-        self.reach.read(0, &mut bytes).ok()?;
-        let (words, _) = bytes.as_chunks::<8>();
-        let [epoch, count, sum] = [0, 1, 2].map(|n| u64::from_le_bytes(words[n]));
-        (self.key.sum([MARK, 0], &bytes[..16]) == sum).then_some((epoch, count))
-    }
-
-    /// Whether an epoch after this one has begun.
-    fn is_behind(&self) -> io::Result<bool> {
-        let marked = self.read_mark().is_some_and(|(epoch, _)| epoch > self.epoch);
-        Ok(marked
-            || self.read_header(0)?.is_some_and(|first| first.epoch > self.epoch && self.is_whole(0, &first)))
-    }
-
-    /// Makes void what the last sync did not cover, as far as the disk lets it: the answer is whether that is certain.
-    pub(crate) fn void(&mut self) -> bool {
-        let end = self.synced_end;
-        self.distrust();
-        if end + SECTOR_BYTES as u64 > self.disk.bytes() {
-            return true;
-        }
-        self.disk.write(end, &[0; SECTOR_BYTES]).and_then(|()| self.disk.sync_data()).is_ok()
-    }
-
-    /// Forgets what may not be on disk. Bytes of it may be there all the same, until the next epoch.
-    pub(crate) fn distrust(&mut self) {
-        (self.count, self.end) = (self.synced_count, self.synced_end);
-        self.full = true;
-    }
-
-    /// Finds the records of `epoch` that an earlier process left. Until the next epoch nothing is added.
-    pub(crate) fn find(&mut self, epoch: u64) -> Result<(), Error> {
-        self.begin(epoch);
-        if std::mem::take(&mut self.blank) {
-            return Ok(());
-        }
-        let damaged = |cause: &str| Error::Damaged { cause: format!("its log {cause}") };
-        if self.is_behind()? {
-            return Err(damaged("is of a later state than the rest"));
-        }
-        while let Some(header) = self.read_header(self.end)? {
-            if header.epoch != epoch || header.number != self.count || !self.is_whole(self.end, &header) {
-                break;
-            }
-            self.count += 1;
-            self.end += header.record_bytes();
-        }
-        if self.goes_on()? || self.marked() > self.count {
-            return Err(damaged(&format!("cannot be read from its record {} on", self.count)));
-        }
-        (self.synced_count, self.synced_end) = (self.count, self.end);
-        // Also if there are none: those that followed a lost one may be there, and must not follow another.
-        self.full = true;
+    fn write_mark(&mut self, mark: Mark) -> io::Result<()> {
+        let words = [mark.reach.epoch, mark.reach.count, mark.tree_epoch, mark.newest].map(u64::to_le_bytes);
+        let sum = self.key.sum([MARK, 0], words.as_flattened());
+        let mut sector = [words.as_flattened(), &sum.to_le_bytes()].concat();
+        sector.resize(SECTOR_BYTES, 0);
+        self.reach.write(0, &sector)?;
+        self.marked = mark;
         Ok(())
     }
 
-    /// Whether a record after the end was written when one that cannot be read was on disk.
-    fn goes_on(&self) -> io::Result<bool> {
+    /// Absent if it is not what was written.
+    fn read_mark(&self) -> Option<Mark> {
+        let mut bytes = [0; 40];
+        self.reach.read(0, &mut bytes).ok()?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |n: usize| u64::from_le_bytes(words[n]);
+        let reach = Reach { epoch: word(0), count: word(1) };
+        if self.key.sum([MARK, 0], &bytes[..32]) == word(4) {
+            return Some(Mark { reach, tree_epoch: word(2), newest: word(3) });
+        }
+        let is_early = self.key.sum([EARLY_MARK, 0], &bytes[..16]) == word(2);
+        is_early.then_some(Mark { reach, tree_epoch: reach.epoch, newest: reach.epoch })
+    }
+
+    /// Makes void what the last sync did not cover, as far as the disk lets it: the answer is whether that is certain.
+    pub(crate) fn void(&mut self) -> Result<bool, Error> {
+        let Some(at) = self.unsynced_at.take() else { return Ok(true) };
+        self.void_at = Some(at);
+        self.begin_epoch(self.epoch.epoch)?;
+        Ok(self.settle_void().is_ok())
+    }
+
+    fn settle_void(&mut self) -> io::Result<()> {
+        if let Some(at) = self.void_at {
+            self.disk.write(at, &[0; SECTOR_BYTES])?;
+            self.disk.sync_data()?;
+            self.void_at = None;
+        }
+        Ok(())
+    }
+
+    /// Gives out what the records say that the tree does not hold, oldest first, and the position of the last. What is
+    /// appended then follows them. `closed` if the tree said that there were none.
+    pub(crate) fn find(
+        &mut self,
+        start: Start,
+        closed: bool,
+        mut apply: impl FnMut(Position, &[u8], Option<&[u8]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let damaged = |cause: &str| Error::Damaged { cause: format!("its log {cause}") };
+        self.start = start;
+        let mut found = Reach { epoch: start.epoch, count: 0 };
+        let mut at = start.at;
+        if !std::mem::take(&mut self.blank) {
+            let mark = self.read_mark();
+            self.marked = mark.unwrap_or_default();
+            if self.marked.tree_epoch > start.epoch {
+                return Err(damaged("is of a later state than the rest"));
+            }
+            while let Some((place, header, record)) = self.follow(found, at)? {
+                at = place + header.record_bytes();
+                found = Reach { epoch: header.epoch, count: header.number + 1 };
+                let senseless = || Error::Damaged { cause: "a record of its log makes no sense".to_owned() };
+                let (position, mut rest) = record.split_first_chunk().ok_or_else(senseless)?;
+                let position = Position::from_bytes(position);
+                while !rest.is_empty() {
+                    let (key, value) = take_entry(&mut rest).ok_or_else(senseless)?;
+                    apply(position, key, value)?;
+                }
+            }
+            let is_closed = closed && found.count == 0 && mark.is_some_and(|mark| mark.newest == start.epoch);
+            let beyond = || Ok::<_, Error>(self.marked.reach.is_beyond(found) || self.goes_on(found)?);
+            if !is_closed && beyond()? {
+                return Err(damaged(&format!("cannot be read from its record {} on", found.count)));
+            }
+        }
+        (self.count, self.synced_count) = (found.count, found.count);
+        (self.end, self.synced_end) = (at, at);
+        self.epoch = Start { epoch: found.epoch, at: start.at };
+        self.before = found;
+        self.filled = at;
+        self.begin_epoch(self.marked.newest.max(found.epoch))
+    }
+
+    /// The record that follows so many of an epoch, which end here; without its header and link.
+    fn follow(&self, found: Reach, end: u64) -> io::Result<Option<(u64, Header, Vec<u8>)>> {
+        for place in [Some(end), (end > 0).then_some(0)].into_iter().flatten() {
+            let Some(header) = self.read_header(place)? else { continue };
+            let next = header.epoch == found.epoch && header.number == found.count;
+            let begins = header.number == 0 && header.linked && header.epoch > found.epoch;
+            if !next && !begins {
+                continue;
+            }
+            // An epoch without records is not told of by the next: it follows on the last one that has some.
+            let follows = |link: Reach| link == found || found.count == 0 && link.epoch < found.epoch;
+            if let Some((link, payload)) = self.read_record(place, &header)?
+                && (next || link.is_some_and(follows))
+            {
+                return Ok(Some((place, header, payload)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a record somewhere shows that there were more than were found.
+    fn goes_on(&self, found: Reach) -> io::Result<bool> {
         let mut chunk = vec![0; SEARCHED_BYTES];
-        let mut start = self.end + SECTOR_BYTES as u64;
-        while start < self.disk.bytes() {
+        for start in (0..self.disk.bytes()).step_by(SEARCHED_BYTES) {
             let length = (self.disk.bytes() - start).min(SEARCHED_BYTES as u64) as usize;
             self.read(start, &mut chunk[..length])?;
             for (sector, at) in chunk[..length].chunks(SECTOR_BYTES).zip((start..).step_by(SECTOR_BYTES)) {
                 let Some(header) = sector.first_chunk().map(Header::read) else { continue };
-                if header.epoch == self.epoch
-                    && header.synced_count > self.count
-                    && self.is_whole(at, &header)
+                // An epoch begins after the one before it.
+                if header.epoch >= found.epoch
+                    && self.shown(at, &header)?.is_some_and(|shown| shown.is_beyond(found))
                 {
                     return Ok(true);
                 }
             }
-            start += length as u64;
         }
         Ok(false)
     }
 
-    /// Takes over a log that is known to be empty. Its epoch is left for the next all the same, so that it is
-    /// known only once.
-    pub(crate) fn begin_known(&mut self, epoch: u64) -> Result<(), Error> {
-        self.begin(epoch);
-        self.full = true;
-        if self.is_behind()? {
-            return Err(Error::Damaged { cause: "its log is of a later state than the rest".to_owned() });
-        }
-        Ok(())
+    /// What a record shows to have been on disk when it was written.
+    fn shown(&self, at: u64, header: &Header) -> io::Result<Option<Reach>> {
+        let own = Reach { epoch: header.epoch, count: header.synced_count };
+        Ok(self.read_record(at, header)?.map(|(link, _)| link.unwrap_or(own)))
     }
 
-    /// Gives out what the records say, oldest first, and the position of the last.
-    pub(crate) fn replay(
-        &self,
-        mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
-    ) -> Result<Option<Position>, Error> {
-        let mut at = 0;
-        let mut last = None;
-        for number in 0..self.count {
-            let header = self.read_header(at)?.filter(|header| header.number == number);
-            let record = match header {
-                Some(header) => self.read_record(at, &header)?,
-                None => None,
-            };
-            let Some(record) = record else {
-                return Err(Error::Damaged { cause: format!("its log has no record {number}") });
-            };
-            at += padded(record.len()) as u64;
-            let senseless = || Error::Damaged { cause: "a record of its log makes no sense".to_owned() };
-            let (position, mut rest) = record[HEADER_BYTES..].split_first_chunk().ok_or_else(senseless)?;
-            last = Some(Position::from_bytes(position));
-            while !rest.is_empty() {
-                let (key, value) = take_entry(&mut rest).ok_or_else(senseless)?;
-                apply(key, value)?;
-            }
-        }
-        Ok(last)
-    }
-
-    /// Gives out what whole records of an epoch say, in their order, and goes on behind those that cannot be read.
-    /// Returns how many it gave out, and how many are known to be missing.
+    /// Gives out what whole records say, in their order, and goes on behind those that cannot be read. Without a start, all
+    /// that the log still has. Returns how many it gave out, and how many are known to be missing.
     pub(crate) fn replay_whole(
         &mut self,
-        epoch: u64,
+        start: Option<Start>,
         mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
     ) -> Result<(u64, u64), Error> {
-        self.begin(epoch);
+        let first = start.map_or(0, |start| start.epoch);
         let mut whole = Vec::new();
+        // How many records each epoch is known to have had.
+        let mut known = std::collections::BTreeMap::<u64, u64>::new();
+        let mut know = |reach: Reach| {
+            let count = known.entry(reach.epoch).or_default();
+            *count = reach.count.max(*count);
+        };
+        self.read_mark().into_iter().for_each(|mark| know(mark.reach));
         let mut at = 0;
         while let Some(header) = self.read_header(at)? {
-            if header.epoch == epoch && self.is_whole(at, &header) {
-                whole.push((at, header));
-            }
-            at += whole
-                .last()
-                .filter(|(last, _)| *last == at)
-                .map_or(SECTOR_BYTES as u64, |(_, header)| header.record_bytes());
+            let shown = if header.epoch >= first.max(1) { self.shown(at, &header)? } else { None };
+            at += match shown {
+                Some(shown) => {
+                    know(shown);
+                    let bytes = header.record_bytes();
+                    whole.push((at, header));
+                    bytes
+                }
+                None => SECTOR_BYTES as u64,
+            };
         }
-        let synced = whole.iter().map(|(_, header)| header.synced_count).fold(self.marked(), u64::max);
-        let (mut next, mut replayed) = (0, 0);
+        whole.sort_by_key(|(_, header)| (header.epoch, header.number));
+        // Without a start, those before the first were overwritten.
+        let oldest = start.map_or(whole.first().map_or(0, |(_, header)| header.epoch), |start| start.epoch);
+        let (mut replayed, mut missing) = (0, 0);
+        let mut next = Reach { epoch: oldest, count: 0 };
         for (at, header) in whole {
+            if header.epoch != next.epoch {
+                missing += known.range(next.epoch..header.epoch).map(|(_, count)| count).sum::<u64>()
+                    - next.count.min(known.get(&next.epoch).copied().unwrap_or_default());
+                next = Reach { epoch: header.epoch, count: 0 };
+            }
+            let synced = known.get(&header.epoch).copied().unwrap_or_default();
+            let skipped = start.is_none() && header.epoch == oldest && replayed == 0;
             // One that follows on nothing was once on disk, or counts for nothing.
-            if header.number != next && !(next..synced).contains(&header.number) {
+            if header.number != next.count && !(next.count..synced).contains(&header.number) && !skipped {
                 continue;
             }
-            let record = self.read_record(at, &header)?.unwrap_or_default();
-            let mut rest = record.get(HEADER_BYTES + Position::BYTES..).unwrap_or_default();
+            missing += if skipped { 0 } else { header.number - next.count };
+            let payload = self.read_record(at, &header)?.map(|(_, payload)| payload).unwrap_or_default();
+            let mut rest = payload.get(Position::BYTES..).unwrap_or_default();
             while let Some((key, value)) = take_entry(&mut rest) {
                 apply(key, value)?;
             }
-            next = header.number + 1;
+            next.count = header.number + 1;
             replayed += 1;
         }
-        Ok((replayed, next.max(synced) - replayed))
-    }
-
-    /// The epoch of the newest record that can be read.
-    pub(crate) fn newest_epoch(&self) -> Result<Option<u64>, Error> {
-        let mut newest = None;
-        for at in (0..self.disk.bytes()).step_by(SECTOR_BYTES) {
-            if let Some(header) = self.read_header(at)?
-                && Some(header.epoch) > newest
-                && self.is_whole(at, &header)
-            {
-                newest = Some(header.epoch);
-            }
-        }
-        Ok(newest)
+        missing += known.range(next.epoch..).map(|(_, count)| count).sum::<u64>()
+            - next.count.min(known.get(&next.epoch).copied().unwrap_or_default());
+        Ok((replayed, missing))
     }
 
     /// Absent past the end.
@@ -368,25 +492,44 @@ impl Log {
         if present.is_empty() { Ok(()) } else { self.disk.read(at, present) }
     }
 
-    fn is_whole(&self, at: u64, header: &Header) -> bool {
-        self.read_record(at, header).is_ok_and(|record| record.is_some())
-    }
-
-    /// Header and payload; absent if they are not what was written.
-    fn read_record(&self, at: u64, header: &Header) -> io::Result<Option<Vec<u8>>> {
+    /// What it follows, if it tells, and what it says; absent if it is not what was written.
+    fn read_record(&self, at: u64, header: &Header) -> io::Result<Option<(Option<Reach>, Vec<u8>)>> {
         let room = self.disk.bytes() - at;
-        if header.payload_bytes > room.saturating_sub(HEADER_BYTES as u64) {
+        let link_bytes = if header.linked { LINK_BYTES } else { 0 };
+        if header.payload_bytes > room.saturating_sub(HEADER_BYTES as u64)
+            || header.payload_bytes < link_bytes as u64
+        {
             return Ok(None);
         }
         let mut record = vec![0; HEADER_BYTES + header.payload_bytes as usize];
         self.read(at, &mut record)?;
-        Ok(Some(record).filter(|record| self.key.sum([RECORD, at], &record[8..]) == header.sum))
+        if self.key.sum([RECORD, at], &record[8..]) != header.sum {
+            return Ok(None);
+        }
+        let payload = record.split_off(HEADER_BYTES + link_bytes);
+        let (words, _) = record[HEADER_BYTES..].as_chunks::<8>();
+        let link = match words {
+            [epoch, count] => {
+                Some(Reach { epoch: u64::from_le_bytes(*epoch), count: u64::from_le_bytes(*count) })
+            }
+            _ => None,
+        };
+        Ok(Some((link, payload)))
     }
+}
+
+/// Nobody can guess it, and it is none that was used before.
+fn later_epoch(epoch: u64) -> Result<u64, Error> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(epoch.saturating_add(1 + u64::from(u32::from_le_bytes(bytes))))
 }
 
 struct Header {
     sum: u64,
     payload_bytes: u64,
+    /// It begins with what it follows.
+    linked: bool,
     epoch: u64,
     number: u64,
     synced_count: u64,
@@ -396,12 +539,23 @@ impl Header {
     fn read(bytes: &[u8; HEADER_BYTES]) -> Self {
         let (words, _) = bytes.as_chunks::<8>();
         let word = |n: usize| u64::from_le_bytes(words[n]);
-        Self { sum: word(0), payload_bytes: word(1), epoch: word(2), number: word(3), synced_count: word(4) }
+        Self {
+            sum: word(0),
+            payload_bytes: word(1) & !LINKED,
+            linked: word(1) & LINKED != 0,
+            epoch: word(2),
+            number: word(3),
+            synced_count: word(4),
+        }
     }
 
     fn record_bytes(&self) -> u64 {
         padded(HEADER_BYTES + self.payload_bytes as usize) as u64
     }
+}
+
+fn entries_bytes(changes: &[Changed]) -> usize {
+    changes.iter().map(|(key, value)| 8 + key.len() + value.as_ref().map_or(0, |value| value.len())).sum()
 }
 
 fn padded(bytes: usize) -> usize {

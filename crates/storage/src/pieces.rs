@@ -8,17 +8,19 @@
 //! Promises:
 //! - Every entry on a page that can be read and reached comes, in order.
 //! - Every other key is in one of the ranges that are told.
+//! - What a memory table holds comes too, behind the range that is told where its page is damaged.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Bound;
 
 use redb::{TableDefinition, TypeName};
 
 use crate::panic::contain_panic;
-use crate::snapshot::{Range, Snapshot, Value};
-use crate::{Error, commit};
+use crate::snapshot::{Range, Snapshot, Tree, Value, as_slice};
+use crate::{Error, absorb};
 
 /// A piece of a range.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub struct Pieces {
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     range: Option<Range>,
+    /// What comes next.
+    found: VecDeque<Piece>,
     ended: bool,
 }
 
@@ -55,6 +59,7 @@ impl Snapshot {
             from: from.map(<[u8]>::to_vec),
             to: to.map(<[u8]>::to_vec),
             range: None,
+            found: VecDeque::new(),
             ended: false,
         }
     }
@@ -64,6 +69,9 @@ impl Iterator for Pieces {
     type Item = Result<Piece, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(piece) = self.found.pop_front() {
+            return Some(Ok(piece));
+        }
         if self.ended {
             return None;
         }
@@ -89,7 +97,10 @@ impl Pieces {
             }
             Err(Error::Damaged { .. }) => {
                 self.range = None;
-                return if self.forward { self.skip_forward() } else { self.skip_backward() };
+                let (from, to) = (self.from.clone(), self.to.clone());
+                let lost = if self.forward { self.skip_forward() } else { self.skip_backward() }?;
+                self.gather(as_slice(&from), as_slice(&to), lost)?;
+                return Ok(self.found.pop_front());
             }
             Err(other) => return Err(other),
         };
@@ -105,6 +116,34 @@ impl Pieces {
             none => none.insert(self.snapshot.range(as_slice(&self.from), as_slice(&self.to))?),
         };
         if self.forward { range.next() } else { range.next_back() }.transpose()
+    }
+
+    /// Gathers what memory tables hold up to where a range is lost, and within it: that can be read whatever became of the
+    /// tree. Without one, all that is left.
+    fn gather(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>, lost: Option<Piece>) -> Result<(), Error> {
+        let Some(Piece::Lost(Lost::Keys { from: first, before })) = &lost else {
+            self.ended = true;
+            self.found.extend(lost);
+            return self.gather_memory(from, to);
+        };
+        let within =
+            (Bound::Included(&first[..]), before.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
+        if self.forward {
+            self.gather_memory(from, Bound::Excluded(first))?;
+        } else if let Some(before) = before {
+            self.gather_memory(Bound::Included(before), to)?;
+        }
+        self.found.push_back(Piece::Lost(Lost::Keys { from: first.clone(), before: before.clone() }));
+        self.gather_memory(within.0, within.1)
+    }
+
+    fn gather_memory(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<(), Error> {
+        let mut range = self.snapshot.memory_range(from, to);
+        while let Some(entry) = if self.forward { range.next() } else { range.next_back() } {
+            let (key, value) = entry?;
+            self.found.push_back(Piece::Entry(key, value));
+        }
+        Ok(())
     }
 
     /// Leaves everything up to this key behind.
@@ -174,10 +213,6 @@ impl Pieces {
     }
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
-}
-
 /// The key right after another.
 fn successor(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
@@ -194,9 +229,13 @@ struct PageBounds {
 
 impl PageBounds {
     fn of(snapshot: &Snapshot, key: &[u8]) -> Result<Self, Error> {
+        snapshot.0.in_tree(|tree| Self::in_tree(tree, key))
+    }
+
+    fn in_tree(tree: &Tree, key: &[u8]) -> Result<Self, Error> {
         WATCH.set(Some(Watch { wanted: key.to_vec(), below: None, from: None }));
         let outcome = contain_panic(|| {
-            let table = snapshot.0.transaction.open_table(WATCHED)?;
+            let table = tree.transaction.open_table(WATCHED)?;
             drop(table.get(key)?);
             Ok(())
         });
@@ -239,7 +278,7 @@ impl Watch {
 #[derive(Debug)]
 struct WatchedKey;
 
-const WATCHED: TableDefinition<'static, WatchedKey, &'static [u8]> = TableDefinition::new(commit::DATA_NAME);
+const WATCHED: TableDefinition<'static, WatchedKey, &'static [u8]> = TableDefinition::new(absorb::DATA_NAME);
 
 impl redb::Value for WatchedKey {
     type SelfType<'a> = &'a [u8];

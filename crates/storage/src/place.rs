@@ -55,7 +55,8 @@ pub trait Place: fmt::Debug + Send + Sync + 'static {
 pub struct Pace {
     /// How long it is open before room is held back: one that is opened for a moment does without.
     pub reserve_after: Duration,
-    /// How often it is seen whether a full disk has room again.
+    /// How often it is seen whether a full disk has room again. Two of these without a write, or ten if there is little to
+    /// do, and the tree takes what is in memory.
     pub look_pause: Duration,
     /// How large the file must be before one without gaps takes its place.
     pub copy_over_bytes: u64,

@@ -1,7 +1,7 @@
 //! Where a store is in its own history.
 //!
 //! Every group of batches that is committed gets the next number. The number is in the group's record of the log,
-//! and in the tree at every checkpoint, so it goes on where it was when the store is opened again.
+//! and in the tree with every table that it absorbs, so it goes on where it was when the store is opened again.
 //!
 //! Two states with the same number need not be the same: a copy of the file goes its own way, and a store with
 //! [`Relaxed`](crate::Durability::Relaxed) durability may lose its last moment and go on differently. So each time a

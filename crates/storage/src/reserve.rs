@@ -33,7 +33,12 @@ pub(crate) fn estimate_one(key: &[u8], value: Option<&[u8]>) -> u64 {
     CHANGE_BYTES + 2 * (key.len() + value.map_or(0, <[u8]>::len)) as u64
 }
 
-/// What the commit thread knows about room.
+/// Whether the tree will have room for what the log owes to it, when it comes to that.
+pub(crate) fn may_owe(place: &dyn Place, reserved_bytes: u64, debt: u64) -> bool {
+    debt <= reserved_bytes / 2 || place.available().is_none_or(|available| debt <= available / 2)
+}
+
+/// What the tree's thread knows about room.
 #[derive(Debug)]
 pub(crate) struct Room {
     pace: Pace,
@@ -66,9 +71,8 @@ impl Room {
         }
     }
 
-    /// Whether the tree will have room for what the log owes to it, when it comes to that.
-    pub(crate) fn may_owe(&self, place: &dyn Place, debt: u64) -> bool {
-        debt <= self.reserved_bytes / 2 || place.available().is_none_or(|available| debt <= available / 2)
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes
     }
 
     /// Sets the reserve aside, if it is not and it is time. Called after a checkpoint.

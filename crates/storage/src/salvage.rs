@@ -7,9 +7,10 @@
 //!
 //! Then the log is replayed, as far as its records are whole.
 
+use crate::absorb::{EPOCH_KEY, START_KEY};
 use crate::checked::{Checked, PAGE_BYTES};
-use crate::commit::{CLOSED_KEY, EPOCH_KEY};
 use crate::file::{self, FILE_NAME, Use};
+use crate::log::Start;
 use crate::medium::Base;
 use crate::store::file;
 use crate::{Batch, Error, Lost, Options, Store, checksum};
@@ -44,7 +45,8 @@ pub fn salvage(dir: &Path, options: Options, to: &Store) -> Result<Salvaged, Err
 
 /// The same of any disk.
 pub fn salvage_disk(disk: impl crate::Disk, options: Options, to: &Store) -> Result<Salvaged, Error> {
-    let parts = file::parts(Arc::new(disk), options.log_bytes, options.key, Use::Read)?;
+    let parts =
+        file::parts(&(Arc::new(disk) as Arc<dyn crate::Disk>), options.log_bytes, options.key, Use::Read)?;
     let (Base::Checked(tree), Some(mut log)) = (parts.tree, parts.log) else {
         return Err(Error::Gone { cause: "it has no tree".to_owned() });
     };
@@ -77,19 +79,17 @@ pub fn salvage_disk(disk: impl crate::Disk, options: Options, to: &Store) -> Res
     }
     let number =
         |name: &str| numbers.iter().find(|(key, _)| key == name.as_bytes()).and_then(|(_, value)| *value);
-    // Without it, the newest records there are.
-    let epoch = number(EPOCH_KEY).or(log.newest_epoch()?);
-    if let Some(epoch) = epoch.filter(|_| number(CLOSED_KEY) != Some(1)) {
-        let to = &mut out;
-        let (records, lost) = log.replay_whole(epoch, |key, value| {
-            let Some(value) = value else {
-                to.batch.delete(key.to_vec());
-                return to.flush(COPIED_BYTES);
-            };
-            to.entry(key, value)
-        })?;
-        (out.salvaged.records, out.salvaged.lost_records) = (records, lost);
-    }
+    // Without it, all records there are.
+    let start = number(EPOCH_KEY).map(|epoch| Start { epoch, at: number(START_KEY).unwrap_or_default() });
+    let to = &mut out;
+    let (records, lost) = log.replay_whole(start, |key, value| {
+        let Some(value) = value else {
+            to.batch.delete(key.to_vec());
+            return to.flush(COPIED_BYTES);
+        };
+        to.entry(key, value)
+    })?;
+    (out.salvaged.records, out.salvaged.lost_records) = (records, lost);
     out.flush(0)?;
     out.salvaged.unreadable_pages = unreadable_pages(&tree)?;
     Ok(out.salvaged)

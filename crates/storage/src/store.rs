@@ -7,7 +7,7 @@ use crate::file::{self, FILE_NAME, Parts, Use};
 use crate::holder::Sign;
 use crate::medium::{Base, Medium, Section};
 use crate::place::{self, Place};
-use crate::snapshot::{self, Bytes, Snapshot};
+use crate::snapshot::{Bytes, Snapshot};
 use crate::{Batch, Disk, Error, Feed, Key};
 use arc_swap::Guard;
 use parking_lot::Mutex;
@@ -203,7 +203,7 @@ impl Store {
         purpose: Use,
     ) -> Result<Store, Error> {
         let disk: Arc<dyn Disk> = Arc::new(disk);
-        let parts = file::parts(Arc::clone(&disk), options.log_bytes, options.key, purpose)?;
+        let parts = file::parts(&disk, options.log_bytes, options.key, purpose)?;
         let is_new = parts.is_new;
         let store = Self::on_parts(parts, place, options, purpose)?;
         if is_new {
@@ -252,7 +252,7 @@ impl Store {
 
     /// The last committed state. Waits for nothing.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot(Guard::into_inner(self.0.shared.table()))
+        Snapshot(Guard::into_inner(self.0.shared.view()))
     }
 
     /// Changes only when submitted batches may have been lost, which takes a disk error.
@@ -262,16 +262,16 @@ impl Store {
 
     /// The value a writer builds on: the last commit, and every batch submitted since.
     pub fn latest(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        // The overlay first: a batch leaves it only after it is in the table.
+        // The overlay first: a batch leaves it only after it is in the state that is read.
         if let Some(pending) = self.0.shared.pending(key) {
             return Ok(pending.map(Bytes::pending));
         }
-        Ok(snapshot::get(&self.0.shared.table(), key)?.map(Bytes::stored))
+        Ok(self.0.shared.view().get(key)?.map(Bytes::stored))
     }
 
     /// Whether `latest` rests on a batch that is not committed yet.
     pub fn is_pending(&self, key: &[u8]) -> bool {
-        self.0.shared.pending(key).is_some() || self.0.shared.unsettled()
+        self.0.shared.pending(key).is_some()
     }
 
     /// Queues a batch, which `latest` sees at once. The ticket says when it is durable.

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use larder_storage::{Error, Key, Options, Store, counters};
+use larder_storage::{Batch, Error, Key, Options, Store, counters};
 use std::io::Read;
 use std::path::Path;
 
@@ -52,15 +52,34 @@ fn format_2_becomes_a_new_store() {
 }
 
 #[test]
-fn format_3_opens_as_it_is_and_stays_so() {
-    let dir = tempfile::tempdir().unwrap();
-    lay(dir.path(), "format-3-plain.redb.gz");
-    check(&Store::open_read_only(dir.path(), Options::default()).unwrap());
-    for _ in 0..2 {
-        let store = Store::open(dir.path(), Options::default()).unwrap();
-        check(&store);
-        store.close().unwrap();
-        let version = std::fs::read(dir.path().join("larder.redb")).unwrap()[8..16].try_into().unwrap();
-        assert_eq!(u64::from_le_bytes(version), 3);
+fn formats_3_and_4_open_as_they_are_and_become_5_when_they_are_written() {
+    let sealed = Options { key: Some(Key::new([7; 32])), ..Options::default() };
+    for (file, version, options) in [
+        ("format-3-plain.redb.gz", 3, Options::default()),
+        ("format-4-plain.redb.gz", 4, Options::default()),
+        ("format-4-sealed.redb.gz", 4, sealed),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        lay(dir.path(), file);
+        let header = || std::fs::read(dir.path().join("larder.redb")).unwrap();
+        let found = || u64::from_le_bytes(header()[8..16].try_into().unwrap());
+        check(&Store::open_read_only(dir.path(), options).unwrap());
+        assert_eq!(found(), version);
+        for n in 0..3 {
+            let store = Store::open(dir.path(), options).unwrap();
+            check(&store);
+            let mut batch = Batch::default();
+            batch.put(b"later".to_vec(), vec![n]);
+            store.write(batch).unwrap();
+            // As a crash would leave it, and then in order.
+            let crashed = tempfile::tempdir().unwrap();
+            std::fs::write(crashed.path().join("larder.redb"), header()).unwrap();
+            let after = Store::open(crashed.path(), options).unwrap();
+            check(&after);
+            assert_eq!(*after.snapshot().get(b"later").unwrap().unwrap(), [n]);
+            store.close().unwrap();
+            assert_eq!(found(), 5);
+        }
+        check(&Store::open_read_only(dir.path(), options).unwrap());
     }
 }

@@ -69,6 +69,48 @@ fn a_delete_beside_a_damaged_page_drops_nothing_that_was_on_it() {
     assert!(hit > 5, "{hit} leaves were in use");
 }
 
+/// What was written before the damage to its page was known is in the log and in memory, and stays there.
+#[test]
+fn a_write_to_a_page_that_is_damaged_stays_readable_and_holds_up_no_other() {
+    const ENTRIES: u32 = 400;
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), options()).unwrap();
+    let mut batch = Batch::default();
+    (0..ENTRIES).for_each(|n| batch.put(key(n), value(n, 0)));
+    store.write(batch).unwrap();
+    store.close().unwrap();
+    let image = disk.bytes();
+    let leaves: Vec<usize> = (TREE..image.len()).step_by(PAGE).filter(|at| image[*at] == 1).collect();
+    let mut hit = 0;
+    for leaf in leaves.into_iter().step_by(2) {
+        let damaged = || {
+            let disk = FaultyDisk::from(image.clone());
+            disk.flip(leaf as u64 + 2000, 1);
+            disk
+        };
+        let Ok(probe) = Store::on_disk(damaged(), options()) else { continue };
+        let lost: Vec<u32> = (0..ENTRIES).filter(|n| probe.snapshot().get(&key(*n)).is_err()).collect();
+        let Some(written) = lost.get(1) else { continue };
+        hit += 1;
+        let disk = damaged();
+        let store = Store::on_disk(disk.clone(), options()).unwrap();
+        put(&store, *written, 1);
+        // Several times what the log holds.
+        (0..600).for_each(|n| put(&store, ENTRIES + n % 50, n));
+        let check = |store: &Store| {
+            let found = |n: u32| store.snapshot().get(&key(n)).map(|found| found.map(|found| found.to_vec()));
+            assert_eq!(found(*written).unwrap(), Some(value(*written, 1)));
+            (0..50).for_each(|n| assert_eq!(found(ENTRIES + n).unwrap(), Some(value(ENTRIES + n, 550 + n))));
+            assert!(lost.iter().filter(|n| *n != written).all(|n| found(*n).is_err()), "{lost:?}");
+        };
+        check(&store);
+        check(&Store::on_disk(FaultyDisk::from(disk.bytes()), options()).unwrap());
+        let _ = store.close();
+        check(&Store::on_disk(disk, options()).unwrap());
+    }
+    assert!(hit > 3, "{hit} leaves were in use");
+}
+
 /// Images of a store as it is after each of many writes, and what it held then.
 fn history(writes: u32) -> Vec<(Vec<u8>, BTreeMap<u32, u32>)> {
     let disk = FaultyDisk::default();

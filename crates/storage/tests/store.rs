@@ -296,7 +296,7 @@ fn a_store_of_a_newer_format_is_refused() {
     file[152..156].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&path, file).unwrap();
     let error = Store::open(dir.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 99, known: 4 }), "{error}");
+    assert!(matches!(error, Error::Newer { found: 99, known: 5 }), "{error}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use larder_model::limits::{TABLE_NAME_MAX, TABLE_NAME_MIN};
+use larder_model::limits::{KEY_NAME_BYTES_MAX, TABLE_NAME_MAX, TABLE_NAME_MIN};
 use larder_model::{Arn, IndexName, TableName};
 
 use crate::echo::Echo;
@@ -87,6 +87,19 @@ impl Constraints {
         }
         if let Some(rule) = length_rule(name) {
             self.broken(name, path, &rule);
+        }
+    }
+
+    /// The length of a name that a table knows: of a key, of what expires.
+    pub(crate) fn key_name(&mut self, name: Option<&str>, path: &str) {
+        let Some(name) = name else { return };
+        match name.len() {
+            0 => self.broken(name, path, "Member must have length greater than or equal to 1"),
+            1..=KEY_NAME_BYTES_MAX => {}
+            _ => {
+                let rule = format!("Member must have length less than or equal to {KEY_NAME_BYTES_MAX}");
+                self.broken(name, path, &rule);
+            }
         }
     }
 

@@ -22,6 +22,19 @@ pub fn encode_error(error: &ApiError) -> Vec<u8> {
         }
         match error {
             ApiError::ConditionalCheckFailed { item: Some(item) } => put_item(answer.member("Item"), item),
+            ApiError::Exceeded(exceeded) => {
+                // As the model spells it.
+                let member = match exceeded.code {
+                    "ThrottlingException" => "throttlingReasons",
+                    _ => "ThrottlingReasons",
+                };
+                list(answer.member(member), [exceeded], |out, exceeded| {
+                    object(out, |answer| {
+                        answer.string("reason", &exceeded.reason);
+                        answer.string("resource", &exceeded.resource);
+                    });
+                });
+            }
             ApiError::TransactionCanceled { reasons } => {
                 list(answer.member("CancellationReasons"), reasons, put_reason);
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use larder_expr::{Error, Scope};
 use larder_model::AttributeValue;
+use larder_model::limits::EXPRESSION_BYTES_MAX;
 
 use crate::json::Reader;
 use crate::refusal::{Layer, Read, Refusal, Rules};
@@ -77,11 +78,11 @@ impl Placeholders {
                 "ExpressionAttributeNames contains invalid value: Empty attribute name for key {placeholder}"
             )));
         }
-        let Some((key, flaws)) = self.flaws.iter().find(|(_, flaws)| flaws.empty_name) else { return Ok(()) };
-        if in_transaction {
-            Err(Refusal::Plain(named("Empty attribute name", key)))
-        } else {
-            flaws.check_names()
+        let faulty = |(key, flaws): (_, &Flaws)| Some((key, flaws.name?));
+        match self.flaws.iter().find_map(faulty) {
+            Some((key, cause)) if in_transaction => Err(Refusal::Plain(named(cause, key))),
+            Some((_, cause)) => Err(Refusal::enveloped(cause)),
+            None => Ok(()),
         }
     }
 
@@ -200,6 +201,16 @@ pub(crate) fn check_not_empty(kind: &str, text: &Option<Cow<'_, str>>) -> Read<(
     match text.as_deref() {
         Some("") => Err(Refusal::Enveloped(format!("Invalid {kind}: The expression can not be empty;"))),
         _ => Ok(()),
+    }
+}
+
+/// An expression that is too long, where the size is told. Elsewhere it is not.
+pub(crate) fn check_size_told(kind: &str, text: &Option<Cow<'_, str>>) -> Read<()> {
+    match text.as_ref().map_or(0, |text| text.len()) {
+        0..=EXPRESSION_BYTES_MAX => Ok(()),
+        bytes => Err(Refusal::Enveloped(format!(
+            "Invalid {kind}: Expression size has exceeded the maximum allowed size; expression size: {bytes}"
+        ))),
     }
 }
 

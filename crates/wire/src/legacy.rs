@@ -53,6 +53,9 @@ pub(crate) fn conditions(reader: &mut Reader<'_>, class: &str) -> Read<Option<Co
             Ok(())
         })?;
         found.empty_name |= name.is_empty();
+        if !name.is_empty() {
+            found.flaws.note_name(&name);
+        }
         found.entries.insert(name.into_owned(), entry);
         Ok(())
     })?;
@@ -150,7 +153,7 @@ pub(crate) fn updates(reader: &mut Reader<'_>) -> Read<Option<Updates>> {
             }
             Ok(())
         })?;
-        flaws.empty_name |= name.is_empty();
+        flaws.note_name(&name);
         found.updates.insert(name.into_owned(), (action, value));
         Ok(())
     })?;

@@ -35,8 +35,8 @@ mod refusal;
 mod shape;
 mod value;
 
-use larder_engine::Naming;
 use larder_engine::ops::{Request, Response};
+use larder_engine::{Naming, Said};
 use larder_model::ApiError;
 
 use json::Reader;
@@ -56,18 +56,18 @@ pub fn decode(target: &str, body: &[u8]) -> Result<Request, ApiError> {
 
 /// The request in `body`, and about how many bytes of memory its values take.
 pub fn decode_measured(target: &str, body: &[u8]) -> Result<(Request, usize), ApiError> {
-    decode_measured_in(target, body, Naming::Shared)
+    decode_measured_in(target, body, Naming::Shared).map(|(request, bytes, _)| (request, bytes))
 }
 
-/// The same, of names that stand for what `naming` says.
+/// The same, of names that stand for what `naming` says; and those of them that were ARNs.
 pub fn decode_measured_in(
     target: &str,
     body: &[u8],
     naming: Naming<'_>,
-) -> Result<(Request, usize), ApiError> {
+) -> Result<(Request, usize, Said), ApiError> {
     let (mut request, bytes) = read(target, body)?;
-    request.settle(naming)?;
-    Ok((request, bytes))
+    let said = request.resolve_names(naming)?;
+    Ok((request, bytes, said))
 }
 
 /// The request as it was written: its names say what was said.

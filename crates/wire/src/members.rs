@@ -95,14 +95,19 @@ pub(crate) fn select(text: &Text<'_>) -> Option<Select> {
     })
 }
 
-/// `Select` against what else a Query or Scan says about attributes.
-pub(crate) fn check_select(select: &Text<'_>, names: bool, projection: bool, index: bool) -> Read<()> {
+/// `Select` against what else a Query or Scan says about attributes: what is wrong with it, which a Query has an envelope for.
+pub(crate) fn check_select(
+    select: &Text<'_>,
+    names: bool,
+    projection: bool,
+    index: bool,
+) -> Result<(), String> {
     let projected = match (names, projection) {
         (true, _) => Some("AttributesToGet"),
         (false, true) => Some("ProjectionExpression"),
         (false, false) => None,
     };
-    let message = match (select.as_deref(), projected) {
+    Err(match (select.as_deref(), projected) {
         (Some("SPECIFIC_ATTRIBUTES"), None) => {
             "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
                 .to_owned()
@@ -116,16 +121,13 @@ pub(crate) fn check_select(select: &Text<'_>, names: bool, projection: bool, ind
             "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName".to_owned()
         }
         (Some(_), None) => return Ok(()),
-    };
-    Err(Refusal::Plain(crate::refusal::envelope(&message)))
+    })
 }
 
-/// Refuses an empty name among `AttributesToGet`.
+/// Refuses a name among `AttributesToGet` that is empty or too long.
 pub(crate) fn check_attributes_to_get(names: &Option<Vec<String>>) -> Read<()> {
-    if names.iter().flatten().any(String::is_empty) {
-        return Err(Refusal::enveloped("Empty attribute name"));
-    }
-    Ok(())
+    let fault = names.iter().flatten().find_map(|name| value::name_fault(name));
+    fault.map_or(Ok(()), |cause| Err(Refusal::enveloped(cause)))
 }
 
 /// The members that PutItem, UpdateItem and DeleteItem share.

@@ -31,7 +31,7 @@ mod update_table;
 use larder_engine::ops::{Request, Response};
 use larder_model::ApiError;
 
-use crate::json::{Reader, object};
+use crate::json::Reader;
 use crate::refusal::{Layer, Read, Rules};
 
 /// The operations by name.
@@ -200,7 +200,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiEr
         Response::ListTables(output) => list_tables::encode(out, output),
         Response::UpdateTimeToLive(set) => time_to_live::encode_update(out, set),
         Response::DescribeTimeToLive(state) => time_to_live::encode(out, state),
-        Response::TagResource | Response::UntagResource => object(out, |_| ()),
+        // Nothing at all.
+        Response::TagResource | Response::UntagResource => {}
         Response::ListTagsOfResource(tags) => tags::encode_list(out, tags),
         Response::PutResourcePolicy(revision) => resource_policy::encode_revision(out, Some(revision)),
         Response::GetResourcePolicy(policy) => resource_policy::encode(out, policy),

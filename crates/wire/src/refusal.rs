@@ -19,6 +19,8 @@ pub(crate) enum Refusal {
     TooLarge,
     /// JSON of a shape the operation does not take.
     Shape(String),
+    /// Nobody is told of it.
+    Denied(String),
     /// Said as it is.
     Plain(String),
     /// Said in the envelope where the operation has one.
@@ -60,6 +62,7 @@ impl Refusal {
                 REQUEST_MEMORY_BYTES_MAX >> 20
             )),
             Self::Shape(message) => ApiError::Serialization(message),
+            Self::Denied(message) => ApiError::NotLetIn { code: "AccessDeniedException", message },
             Self::Plain(message) => ApiError::Validation(message),
             Self::Enveloped(message) if rules.single_write && rules.layer == Layer::Current => {
                 ApiError::Validation(envelope(&message))

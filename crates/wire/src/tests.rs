@@ -303,9 +303,7 @@ fn select_agrees_with_the_projection() {
     check(
         "Scan",
         r#"{"TableName": "lunch", "Select": "SPECIFIC_ATTRIBUTES"}"#,
-        &one(
-            "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES",
-        ),
+        "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES",
     );
     check(
         "Query",
@@ -317,7 +315,7 @@ fn select_agrees_with_the_projection() {
     check(
         "Scan",
         r#"{"TableName": "lunch", "Segment": 1, "TotalSegments": 1}"#,
-        "The Segment parameter is zero-based and must be less than parameter TotalSegments",
+        "The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: 1 is not less than TotalSegments: 1",
     );
     check(
         "Scan",
@@ -481,8 +479,8 @@ fn tags_are_bounded() {
     check("ListTagsOfResource", "{}", "Invalid TableArn");
     check(
         "UntagResource",
-        r#"{"ResourceArn": "lunch", "TagKeys": ["a"]}"#,
-        "Invalid TableArn: Invalid ResourceArn provided as input lunch",
+        r#"{"ResourceArn": "a:b:c:d:e:f/lunch", "TagKeys": ["a"]}"#,
+        "Invalid TableArn: Invalid ResourceArn provided as input a:b:c:d:e:f/lunch",
     );
     let arn = "arn:aws:dynamodb:us-east-1:000000000000:table/lunch";
     check(

@@ -8,7 +8,7 @@ mod flaws;
 mod read;
 mod write;
 
-pub(crate) use flaws::{Flaws, NESTED_TOO_DEEP, ValueFault};
+pub(crate) use flaws::{Flaws, NESTED_TOO_DEEP, ValueFault, name_fault};
 pub(crate) use read::{attributes, is_type_name, value};
 pub(crate) use write::{put_item, put_row};
 

@@ -87,8 +87,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 async fn race(keiba: &Keiba, netkeiba: &Netkeiba, id: &str) -> Result<Fetched<Race>, larder::Error> {
-    let site = netkeiba.clone();
-    keiba.races().fetch(id, move |id| site.clone().race(id)).await
+    keiba.races().loaded_by(netkeiba.clone()).fetch(id).await
 }
 
 fn line(race: &Fetched<Race>) -> String {

@@ -51,7 +51,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let shops = Shops::open(options.store().await?).await?;
 
     for (domain, country) in &wanted {
-        let new = NewShop { country: Some(country.clone()), ..NewShop::new(domain) };
+        let new = NewShop::new(domain).country(country);
         match shops.shops().create(new).await {
             Ok(_) | Err(larder::Error::Exists { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -95,8 +95,7 @@ async fn forecast(
     (lat, lon): (f64, f64),
     at: Timestamp,
 ) -> Result<Fetched<Forecast>, larder::Error> {
-    let source = source.clone();
-    weather.forecasts().fetch((lat, lon, at), move |asked| source.clone().forecast(asked)).await
+    weather.forecasts().loaded_by(source.clone()).fetch((lat, lon, at)).await
 }
 
 fn line(forecast: &Fetched<Forecast>) -> String {

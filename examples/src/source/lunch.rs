@@ -4,11 +4,14 @@
 //! this one beside it.
 
 use larder::serde_json::json;
-use larder::{Loose, Number, Rest};
+use larder::{Loose, Number};
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, css, each, missing, text_in};
-use crate::lunch::{Lunch, Metadata, NewMenu, Quality, Weekday};
+use crate::lunch::{
+    Lunch, LunchRequired, Metadata, MetadataRequired, NewMenu, NewMenuRequired, Quality, QualityRequired,
+    Weekday,
+};
 
 #[derive(Clone, Debug)]
 pub struct Restaurants(Web);
@@ -40,18 +43,10 @@ pub fn new_menu(restaurant: &str, year: i64, week: i64, lunches: Vec<Loose<Lunch
     let described =
         lunches.iter().filter_map(Loose::get).filter(|lunch| !lunch.description.is_empty()).count();
     let completeness = described as f64 / lunches.len().max(1) as f64;
-    let metadata =
-        Metadata { version: "1.0".to_owned(), source: format!("{restaurant}-page"), rest: Rest::new() };
-    NewMenu {
-        restaurant: restaurant.to_owned(),
-        year,
-        week,
-        lunches,
-        metadata: Some(metadata.into()),
-        validation_errors: None,
-        data_quality: Some(Quality { completeness, accuracy: 1.0 }.into()),
-        last_updated: None,
-    }
+    let metadata = MetadataRequired { version: "1.0".to_owned(), source: format!("{restaurant}-page") };
+    NewMenu::new(NewMenuRequired { restaurant: restaurant.to_owned(), year, week, lunches })
+        .metadata(Metadata::new(metadata))
+        .data_quality(Quality::new(QualityRequired { completeness, accuracy: 1.0 }))
 }
 
 /// Reads the menu of a week.
@@ -71,7 +66,10 @@ fn lunch(dish: ElementRef<'_>, weekday: Weekday, place: &str, week: i64) -> Resu
     let description = text_in(dish, ".description").unwrap_or_default();
     let said = text_in(dish, ".price").unwrap_or_default();
     Ok(match price(&said) {
-        Some(price) => Lunch { name, description, price, weekday, week, place: place.to_owned() }.into(),
+        Some(price) => {
+            let lunch = LunchRequired { name, price, weekday, week, place: place.to_owned() };
+            Lunch::new(lunch).description(description).into()
+        }
         None => Loose::came(json!({
             "name": name, "description": description, "price": said,
             "weekday": weekday.to_string(), "week": week, "place": place,

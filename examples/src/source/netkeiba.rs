@@ -2,14 +2,15 @@
 //!
 //! Races are on `race.netkeiba.com`, horses and jockeys on `db.netkeiba.com`.
 
-use larder::Rest;
 use larder::jiff::civil::Date;
 use larder::serde_json::{Value, json};
+use larder::{BoxError, IntoLoad as _, Known, Load, Loader, Rest};
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, each, id_in, missing, text, text_in};
 use crate::keiba::{
-    JockeyStats, NewHorse, NewHorseParents, NewHorseResults, Parents, PastResults, RaceCard, RaceRef,
+    JockeyStats, JockeyStatsRequired, NewHorse, NewHorseParents, NewHorseResults, Parents, ParentsRequired,
+    PastResults, Race, RaceCard, RaceRef, RaceRefRequired, RaceValue,
 };
 
 const CHARSET: &str = "EUC-JP";
@@ -55,14 +56,20 @@ impl Netkeiba {
         );
         let (Some(results), Some(parents)) = (results?, parents?) else { return Ok(None) };
         Ok(Some(NewHorse {
-            results: Some(NewHorseResults { horse_id: id.clone(), data: results }),
-            parents: Some(NewHorseParents { horse_id: id, data: parents }),
+            results: Some(NewHorseResults::new(&id, results)),
+            parents: Some(NewHorseParents::new(&id, parents)),
         }))
     }
 
     /// How often a jockey wins, and how often one is among the first three.
     pub async fn jockey(self, id: String) -> Result<Option<JockeyStats>, Error> {
         self.horses.read(&format!("/jockey/result/{id}/"), CHARSET, jockey).await
+    }
+}
+
+impl Loader<Race> for Netkeiba {
+    async fn load(&self, id: String, _: Known) -> Result<Load<RaceValue>, BoxError> {
+        Ok(self.clone().race(id).await?.into_load())
     }
 }
 
@@ -82,14 +89,14 @@ fn race_ref(item: ElementRef<'_>, track: &str) -> Result<RaceRef, String> {
     let number = text_in(item, ".Race_Num").ok_or_else(missing(".Race_Num"))?;
     let link = id_in(item, "a").ok_or_else(missing("a"))?;
     let id = link.split(['?', '&']).find_map(|pair| pair.strip_prefix("race_id="));
-    Ok(RaceRef {
+    Ok(RaceRef::new(RaceRefRequired {
         track_name: track.to_owned(),
         race_number: number
             .trim_end_matches('R')
             .parse()
             .map_err(|_| format!("`{number}` is not a race number"))?,
         race_id: id.ok_or_else(|| format!("`{link}` has no race_id"))?.to_owned(),
-    })
+    }))
 }
 
 /// Reads a race card.
@@ -101,7 +108,7 @@ pub fn race(html: &str) -> Result<RaceCard, String> {
     let going = about.split(['/', ' ']).find_map(|part| part.strip_prefix("馬場:"));
     let mut rest = Rest::from([("name".to_owned(), json!(name)), ("about".to_owned(), json!(about))]);
     rest.extend(going.map(|going| ("going".to_owned(), json!(going))));
-    Ok(RaceCard { horses: each(&page, "tr.HorseList", runner)?, rest })
+    Ok(RaceCard { rest, ..RaceCard::new(each(&page, "tr.HorseList", runner)?) })
 }
 
 fn runner(row: ElementRef<'_>) -> Result<Value, String> {
@@ -125,7 +132,7 @@ pub fn results_of(html: &str) -> Result<PastResults, String> {
         // A horse that was withdrawn or stopped has no place.
         Ok(json!({"date": date, "meeting": meeting, "race": race, "place": place.parse::<u32>().ok()}))
     })?;
-    Ok(PastResults { results, rest: Rest::new() })
+    Ok(PastResults::new(results))
 }
 
 /// Reads sire and dam: those whose cells are as high as half the table of five generations.
@@ -135,7 +142,7 @@ pub fn parents_of(html: &str) -> Result<Parents, String> {
     let half = |selector| text_in(root, selector).ok_or_else(missing(selector));
     let sire = half(".blood_table td.b_ml[rowspan='16'] a")?;
     let dam = half(".blood_table td.b_fml[rowspan='16'] a")?;
-    Ok(Parents { sire, dam, rest: Rest::new() })
+    Ok(Parents::new(ParentsRequired { sire, dam }))
 }
 
 /// Reads the rates of a jockey's whole career, which is the first row. What a column holds is in its head.
@@ -149,5 +156,5 @@ pub fn jockey(html: &str) -> Result<JockeyStats, String> {
         let cell = cells.get(at).ok_or_else(|| format!("a row has {} cells", cells.len()))?;
         cell.parse().map_err(|_| format!("`{cell}` is not a rate"))
     };
-    Ok(JockeyStats { win_rate: rate("勝率")?, place_rate: rate("複勝率")?, rest: Rest::new() })
+    Ok(JockeyStats::new(JockeyStatsRequired { win_rate: rate("勝率")?, place_rate: rate("複勝率")? }))
 }

@@ -2,10 +2,11 @@
 
 use larder::jiff::Timestamp;
 use larder::jiff::tz::TimeZone;
+use larder::{BoxError, IntoLoad as _, Known, Load, Loader};
 use serde::Deserialize;
 
 use super::{Error, Web};
-use crate::weather::Weather;
+use crate::weather::{Forecast, ForecastValue, Weather, WeatherRequired};
 
 /// Twenty cities of Brazil, by latitude and longitude.
 pub const PLACES: [(f64, f64); 20] = [
@@ -56,6 +57,12 @@ impl OpenWeather {
     }
 }
 
+impl Loader<Forecast> for OpenWeather {
+    async fn load(&self, asked: (f64, f64, Timestamp), _: Known) -> Result<Load<ForecastValue>, BoxError> {
+        Ok(self.clone().forecast(asked).await?.into_load())
+    }
+}
+
 #[derive(Deserialize)]
 struct Page {
     list: Vec<Step>,
@@ -99,12 +106,12 @@ pub fn nearest(json: &str, at: Timestamp) -> Result<Weather, String> {
     let distance = |step: &Step| step.dt.abs_diff(at.as_second());
     let step = page.list.into_iter().min_by_key(distance).ok_or("the forecast has no steps")?;
     let timestamp = Timestamp::from_second(step.dt).map_err(|error| error.to_string())?;
-    Ok(Weather {
+    Ok(Weather::new(WeatherRequired {
         temperature: step.main.temp,
         humidity: step.main.humidity,
         wind_speed: step.wind.speed,
         rainfall_intensity: step.rain.millimetres_in_three_hours / 3.0,
         weather_description: step.weather.into_iter().next().map(|it| it.description).unwrap_or_default(),
         timestamp: TimeZone::UTC.to_datetime(timestamp),
-    })
+    }))
 }

@@ -7,7 +7,7 @@ use larder::serde_json::Value;
 use scraper::Html;
 
 use super::{Error, Web, css};
-use crate::shops::NewPage;
+use crate::shops::{NewPage, NewPageRequired};
 
 /// What a page offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub struct Offer {
 impl Offer {
     /// The page as it is kept.
     pub fn at(self, domain: &str, url: String) -> NewPage {
-        NewPage { domain: domain.to_owned(), url, kind: self.kind, status: self.status, price: self.price }
+        let page = NewPageRequired { domain: domain.to_owned(), url, kind: self.kind, status: self.status };
+        NewPage { price: self.price, ..NewPage::new(page) }
     }
 }
 

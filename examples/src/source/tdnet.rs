@@ -6,7 +6,7 @@ use larder::jiff::tz::TimeZone;
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, css, each, missing, text_in};
-use crate::tdnet::NewDisclosure;
+use crate::tdnet::{NewDisclosure, NewDisclosureRequired};
 
 /// A disclosure as the list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,17 +31,15 @@ impl Listed {
 
     /// The disclosure as it is kept.
     pub fn disclosure(&self, now: Timestamp) -> NewDisclosure {
-        NewDisclosure {
-            seq: None,
+        NewDisclosure::new(NewDisclosureRequired {
             company_code: self.company_code.clone(),
             company_name: self.company_name.clone(),
             disclosure_type: self.kind().to_owned(),
             title: self.title.clone(),
             disclosed_at: self.disclosed_at,
-            pdf_url: Some(self.pdf_url.clone()),
-            pdf_s3_key: None,
             downloaded_at: now,
-        }
+        })
+        .pdf_url(&self.pdf_url)
     }
 }
 

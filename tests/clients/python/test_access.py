@@ -340,13 +340,35 @@ def test_a_client_that_does_not_trust_the_certificate_ends_there(door):
         door.client(verify=True).list_tables()
 
 
-def aws(door, environment, *arguments):
+#: The AWS CLI as its `-m awscli` is, behind a line that changes something of it.
+ALTERED = """
+import sys
+from datetime import timedelta
+import botocore.auth, botocore.httpsession
+now, send = botocore.auth.get_current_datetime, botocore.httpsession.URLLib3Session.send
+def shift(minutes):
+    botocore.auth.get_current_datetime = lambda: now() + timedelta(minutes=minutes)
+def change(alter):
+    botocore.httpsession.URLLib3Session.send = lambda self, request: (alter(request), send(self, request))[1]
+def without(name):
+    change(lambda request: request.headers.__delitem__(name))
+def body(request):
+    request.body = request.body.replace(b"o-1", b"o-2")
+{line}
+sys.argv[0] = "aws"
+from awscli.clidriver import main
+sys.exit(main())
+"""
+
+
+def aws(door, environment, *arguments, altered=None):
     """The AWS CLI with nothing of AWS in its environment but how to reach and trust the server, and what this says."""
+    program = ["-m", "awscli"] if altered is None else ["-c", ALTERED.replace("{line}", altered)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     ours = {"AWS_CA_BUNDLE": door.certificate, "AWS_DEFAULT_REGION": REGION, "AWS_MAX_ATTEMPTS": "1"}
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_PAGER": ""}
     return subprocess.run(
-        [sys.executable, "-m", "awscli", "--endpoint-url", door.url, "--output", "json", "dynamodb", *arguments],
+        [sys.executable, *program, "--endpoint-url", door.url, "--output", "json", "dynamodb", *arguments],
         env={name: value for name, value in (kept | ours | nowhere | environment).items() if value is not None},
         capture_output=True,
         text=True,
@@ -367,9 +389,10 @@ def test_the_cli_works_with_the_profile_that_was_printed(door):
     [
         ({"AWS_ACCESS_KEY_ID": "LKIA0000000000000000"}, f"(UnrecognizedClientException) * {UNKNOWN}"),
         ({"AWS_SECRET_ACCESS_KEY": "wrong"}, f"(InvalidSignatureException) * {MISMATCH}"),
+        ({"AWS_SESSION_TOKEN": "IQoJb3JpZ2luX2VjEHga"}, f"(UnrecognizedClientException) * {UNKNOWN}"),
         ({"AWS_CA_BUNDLE": None}, "SSL validation failed * certificate verify failed"),
     ],
-    ids=["key", "secret", "certificate"],
+    ids=["key", "secret", "token", "certificate"],
 )
 def test_the_cli_says_why_it_was_refused(door, environment, says):
     key = {name.upper(): value for name, value in door.admin.items()}
@@ -377,6 +400,35 @@ def test_the_cli_says_why_it_was_refused(door, environment, says):
     assert done.returncode != 0
     for part in says.split(" * "):
         assert part in done.stderr
+
+
+@pytest.mark.parametrize(
+    "altered, says",
+    [
+        ("pass", None),
+        ("shift(-16)", "(InvalidSignatureException) * Signature expired: "),
+        ("shift(16)", "(InvalidSignatureException) * Signature not yet current: "),
+        ("change(body)", f"(InvalidSignatureException) * {MISMATCH}"),
+        ("without('X-Amz-Date')", "(IncompleteSignatureException) * 'X-Amz-Date'"),
+        ("without('X-Amz-Target')", "(InvalidSignatureException) * 'x-amz-target'"),
+        ("without('Authorization')", "(MissingAuthenticationTokenException)"),
+    ],
+    ids=["nothing", "old", "future", "body", "date", "header", "signature"],
+)
+def test_what_the_cli_sends_is_taken_as_it_was_signed(door, altered, says):
+    key = {name.upper(): value for name, value in door.admin.items()}
+    done = aws(door, key, "get-item", "--table-name", TABLE, "--key", json.dumps(KEY), altered=altered)
+    if says is None:
+        assert json.loads(done.stdout)["Item"]["note"] == {"S": "hush"}, done.stderr
+        return
+    assert done.returncode != 0 and not done.stdout
+    for part in says.split(" * "):
+        assert part in done.stderr
+
+
+def test_the_cli_without_a_signature(door):
+    done = aws(door, {}, "list-tables", "--no-sign-request")
+    assert done.returncode != 0 and "(MissingAuthenticationTokenException)" in done.stderr
 
 
 def openssl(directory, *arguments):

@@ -108,7 +108,7 @@ def test_a_table_is_used_from_another_account_by_its_arn_and_its_policy(world):
     got = guest.get_item(TableName=arn, Key=KEY, ReturnConsumedCapacity="TOTAL")
     assert got["Item"]["place"] == {"S": "us-east-1:222222222222"}
     assert got["ConsumedCapacity"]["TableName"] == arn
-    # A name is still the guest's own, and both can be had at once.
+    # A name is still the guest's own, and both can be read at once.
     wanted = {"Keys": [KEY]}
     answer = guest.batch_get_item(RequestItems={"orders": wanted, arn: wanted})["Responses"]
     assert {name: items[0]["place"]["S"] for name, items in answer.items()} == {

@@ -126,11 +126,11 @@ fn what_is_wrong_is_named_with_its_cause_and_what_to_do() {
     assert_snapshot!(Access::read(r#"{"version": 1, "version": 1}"#).unwrap_err(), @"the access file cannot be read: `version` is there twice at line 1 column 24. Restore it from a copy, or make a new one with `larder access add`.");
     assert_snapshot!(fault_of("5"), @"principal 1: it is a number, not an object. A principal has `name`, `account`, `keys`, `tags` and `policies`.");
     assert_snapshot!(fault_of("{}"), @"principal 1: `name` is missing. Add it, or remove the entry.");
-    assert_snapshot!(fault_of(r#"{"name": "a b"}"#), @"principal 1: `a b` is no name for a principal. Use 1 to 64 letters, digits and _ + = , . @ -, as IAM does.");
-    assert_snapshot!(fault_of(r#"{"name": "alice", "account": "12"}"#), @"principal `alice`: `12` is no account. Write twelve digits, such as 123456789012.");
+    assert_snapshot!(fault_of(r#"{"name": "a b"}"#), @"principal 1: `a b` is not a name for a principal. Use 1 to 64 letters, digits and _ + = , . @ -, as IAM does.");
+    assert_snapshot!(fault_of(r#"{"name": "alice", "account": "12"}"#), @"principal `alice`: `12` is not an account. Write twelve digits, such as 123456789012.");
     let with = |rest: &str| fault_of(&format!(r#"{{"name": "alice", "account": "123456789012", {rest}}}"#));
     assert_snapshot!(with(r#""keys": {}"#), @r#"principal `alice`: `keys` is not a list. Write a list of `{"id": …, "secret": …}`."#);
-    assert_snapshot!(with(r#""keys": [{"id": "short", "secret": "s"}]"#), @"principal `alice`, key 1: `short` is no access key id. Use 16 to 128 letters, digits and _, or make one with `larder access add`.");
+    assert_snapshot!(with(r#""keys": [{"id": "short", "secret": "s"}]"#), @"principal `alice`, key 1: `short` is not an access key id. Use 16 to 128 letters, digits and _, or make one with `larder access add`.");
     assert_snapshot!(with(r#""keys": [{"id": "LKIAAAAAAAAAAAAAAAAA"}]"#), @"principal `alice`, key 1: `secret` is missing. Add it, or remove the entry.");
     let key = r#"{"id": "LKIAAAAAAAAAAAAAAAAA", "secret": "s"}"#;
     assert_snapshot!(with(&format!(r#""keys": [{key}, {key}]"#)), @"principal `alice`: access key LKIAAAAAAAAAAAAAAAAA is there twice. Make a new one with `larder access rotate`.");

@@ -109,14 +109,14 @@ impl Condition {
             Some(("ForAnyValue", name)) => (Quantifier::Any, name),
             Some((other, _)) => {
                 let next = "Write ForAllValues: or ForAnyValue: before an operator.";
-                return Err(place.fault(format!("`{other}` is no set operator"), next));
+                return Err(place.fault(format!("`{other}` is not a set operator"), next));
             }
         };
         let (name, if_exists) = name.strip_suffix("IfExists").map_or((name, false), |name| (name, true));
         let (negated, test) = Test::parse(name, values, variables, place)?;
         if matches!(test, Test::Null(_)) && (if_exists || quantifier != Quantifier::One) {
             let next = "It already asks whether the key is there: write Null.";
-            return Err(place.fault(format!("`{operator}` is no operator"), next));
+            return Err(place.fault(format!("`{operator}` is not an operator"), next));
         }
         Ok(Self { key: key.to_lowercase(), quantifier, negated, if_exists, test })
     }
@@ -179,7 +179,7 @@ impl Test {
             _ => {
                 let next = "IAM's operators are String…, Numeric…, Date…, Bool, BinaryEquals, IpAddress, NotIpAddress, \
                             Arn… and Null; their case matters.";
-                return Err(place.fault(format!("`{operator}` is no condition operator"), next));
+                return Err(place.fault(format!("`{operator}` is not a condition operator"), next));
             }
         };
         Ok(test)

@@ -198,7 +198,7 @@ fn action_pattern(text: &str, place: &Place) -> Result<Pattern, PolicyError> {
     if text != "*" && !text.split_once(':').is_some_and(|(service, action)| is_action(service, action)) {
         let next =
             "Write the service, a colon and the operation, such as dynamodb:GetItem or dynamodb:Batch*.";
-        return Err(place.fault(format!("`{text}` is no action"), next));
+        return Err(place.fault(format!("`{text}` is not an action"), next));
     }
     let syntax = Syntax { wildcards: true, variables: false };
     Pattern::new(text, syntax).map_err(|fault| place.fault(fault, "Mend it."))
@@ -230,7 +230,7 @@ fn conditions(json: &Json, variables: bool, place: &Place) -> Result<Vec<Conditi
             let place = place.within(key);
             if !key.split_once(':').is_some_and(|(vendor, name)| !vendor.is_empty() && !name.is_empty()) {
                 let next = "Write it with its service, such as aws:SourceIp or dynamodb:LeadingKeys.";
-                return Err(place.fault(format!("`{key}` is no condition key"), next));
+                return Err(place.fault(format!("`{key}` is not a condition key"), next));
             }
             if values.one_or_many().is_empty() {
                 return Err(
@@ -261,7 +261,7 @@ fn members<'a, const N: usize>(
     if let Some((name, _)) = object.iter().find(|(name, _)| !names.contains(&name.as_str())) {
         let like = names.iter().find(|known| known.eq_ignore_ascii_case(name));
         let next = like.map_or_else(known, |like| format!("It is written {like}."));
-        return Err(place.fault(format!("`{name}` is no element of it"), next));
+        return Err(place.fault(format!("`{name}` is not an element of it"), next));
     }
     Ok(names.map(|name| object.iter().find(|(other, _)| other == name).map(|(_, value)| value)))
 }

@@ -88,7 +88,7 @@ fn name(kind: &str, text: &str, place: &Place) -> Result<Name, PolicyError> {
         "AWS" => {}
         "Service" | "Federated" | "CanonicalUser" => return Ok(Name::Elsewhere),
         _ => {
-            let fault = format!("`{kind}` is no kind of principal");
+            let fault = format!("`{kind}` is not a kind of principal");
             return Err(place.fault(fault, "Kinds are AWS, Service, Federated and CanonicalUser."));
         }
     }

@@ -51,8 +51,8 @@ fn what_is_wrong_with_a_document_is_named() {
     assert_snapshot!(of(""), @"the policy: it cannot be read: EOF while parsing a value at line 1 column 0. Mend it there.");
     assert_snapshot!(of("[]"), @"the policy: it is a list, not an object. It has Version, Id, Statement.");
     assert_snapshot!(of("{}"), @"the policy: Statement is missing. A policy is made of statements: add one.");
-    assert_snapshot!(of(r#"{"version": "2012-10-17"}"#), @"the policy: `version` is no element of it. It is written Version.");
-    assert_snapshot!(of(r#"{"Statements": []}"#), @"the policy: `Statements` is no element of it. It has Version, Id, Statement.");
+    assert_snapshot!(of(r#"{"version": "2012-10-17"}"#), @"the policy: `version` is not an element of it. It is written Version.");
+    assert_snapshot!(of(r#"{"Statements": []}"#), @"the policy: `Statements` is not an element of it. It has Version, Id, Statement.");
     assert_snapshot!(of(r#"{"Version": "2026-01-01", "Statement": []}"#), @r#"the policy: Version is 2026-01-01. Write "2012-10-17": it names the language, not your policy."#);
     assert_snapshot!(of(r#"{"Id": 5, "Statement": []}"#), @"the policy: Id is a number. Write a string.");
     assert_snapshot!(of(r#"{"Statement": [], "Statement": []}"#), @"the policy: it cannot be read: `Statement` is there twice at line 1 column 29. Mend it there.");
@@ -70,15 +70,15 @@ fn what_is_wrong_with_a_statement_is_named() {
     assert_snapshot!(fault(r#"{"Effect": "Allow", "Resource": "*"}"#), @r#"statement 1: Action is missing. Add "Action", or "NotAction"."#);
     assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": "*"}"#), @r#"statement 1: Resource is missing. Add "Resource", or "NotResource"."#);
     assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": [], "Resource": "*"}"#), @r#"statement 1, Action: it is empty. Name at least one, or "*" for all."#);
-    assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": ["GetItem"], "Resource": "*"}"#), @"statement 1, Action: `GetItem` is no action. Write the service, a colon and the operation, such as dynamodb:GetItem or dynamodb:Batch*.");
-    assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": "dynamodb:${aws:username}", "Resource": "*"}"#), @"statement 1, Action: `dynamodb:${aws:username}` is no action. Write the service, a colon and the operation, such as dynamodb:GetItem or dynamodb:Batch*.");
+    assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": ["GetItem"], "Resource": "*"}"#), @"statement 1, Action: `GetItem` is not an action. Write the service, a colon and the operation, such as dynamodb:GetItem or dynamodb:Batch*.");
+    assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": "dynamodb:${aws:username}", "Resource": "*"}"#), @"statement 1, Action: `dynamodb:${aws:username}` is not an action. Write the service, a colon and the operation, such as dynamodb:GetItem or dynamodb:Batch*.");
     assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": "*", "Resource": ["orders"]}"#), @r#"statement 1, Resource: `orders` is neither an ARN nor "*". Write an ARN such as arn:aws:dynamodb:us-east-1:123456789012:table/orders, or "*"."#);
     assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": "*", "Resource": 5}"#), @"statement 1, Resource: it has a number. Write a string or a list of strings.");
     assert_snapshot!(fault(r#"{"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:dynamodb:*:*:table/${aws:username"}"#), @"statement 1, NotResource: the variable in `arn:aws:dynamodb:*:*:table/${aws:username` does not end. Close it, or write ${$} for a dollar sign.");
     assert_snapshot!(fault_with(r#""NotAction": "*""#), @"statement 1: Action and NotAction are both there. Keep one of them.");
     assert_snapshot!(fault_with(r#""NotResource": "*""#), @"statement 1: Resource and NotResource are both there. Keep one of them.");
     assert_snapshot!(fault_with(r#""Sid": "two words""#), @"statement 1: the Sid `two words` has other characters than letters and digits. Leave them out.");
-    assert_snapshot!(fault_with(r#""effect": "Deny""#), @"statement 1: `effect` is no element of it. It is written Effect.");
+    assert_snapshot!(fault_with(r#""effect": "Deny""#), @"statement 1: `effect` is not an element of it. It is written Effect.");
     assert_snapshot!(fault_with(r#""Principal": "*""#), @"statement 1: Principal is for policies of resources. The policy of a principal is about that principal: leave it out.");
     let twice = r#"{"Sid": "A", "Effect": "Allow", "Action": "*", "Resource": "*"}"#;
     assert_snapshot!(fault(&format!("[{twice}, {twice}]")), @"the policy, statement 2: the Sid `A` is there twice. Give each statement its own, or none.");
@@ -89,10 +89,10 @@ fn what_is_wrong_with_a_condition_is_named() {
     let condition = |json: &str| fault_with(&format!(r#""Condition": {json}"#));
     assert_snapshot!(condition("[]"), @"statement 1, Condition: it is a list. Write an object of operators.");
     assert_snapshot!(condition(r#"{"StringEquals": "x"}"#), @"statement 1, Condition, StringEquals: it is a string. Write an object of condition keys.");
-    assert_snapshot!(condition(r#"{"stringequals": {"aws:username": "x"}}"#), @"statement 1, Condition, stringequals, aws:username: `stringequals` is no condition operator. IAM's operators are String…, Numeric…, Date…, Bool, BinaryEquals, IpAddress, NotIpAddress, Arn… and Null; their case matters.");
-    assert_snapshot!(condition(r#"{"ForSomeValues:StringEquals": {"aws:username": "x"}}"#), @"statement 1, Condition, ForSomeValues:StringEquals, aws:username: `ForSomeValues` is no set operator. Write ForAllValues: or ForAnyValue: before an operator.");
-    assert_snapshot!(condition(r#"{"NullIfExists": {"aws:username": "true"}}"#), @"statement 1, Condition, NullIfExists, aws:username: `NullIfExists` is no operator. It already asks whether the key is there: write Null.");
-    assert_snapshot!(condition(r#"{"StringEquals": {"LeadingKeys": "x"}}"#), @"statement 1, Condition, StringEquals, LeadingKeys: `LeadingKeys` is no condition key. Write it with its service, such as aws:SourceIp or dynamodb:LeadingKeys.");
+    assert_snapshot!(condition(r#"{"stringequals": {"aws:username": "x"}}"#), @"statement 1, Condition, stringequals, aws:username: `stringequals` is not a condition operator. IAM's operators are String…, Numeric…, Date…, Bool, BinaryEquals, IpAddress, NotIpAddress, Arn… and Null; their case matters.");
+    assert_snapshot!(condition(r#"{"ForSomeValues:StringEquals": {"aws:username": "x"}}"#), @"statement 1, Condition, ForSomeValues:StringEquals, aws:username: `ForSomeValues` is not a set operator. Write ForAllValues: or ForAnyValue: before an operator.");
+    assert_snapshot!(condition(r#"{"NullIfExists": {"aws:username": "true"}}"#), @"statement 1, Condition, NullIfExists, aws:username: `NullIfExists` is not an operator. It already asks whether the key is there: write Null.");
+    assert_snapshot!(condition(r#"{"StringEquals": {"LeadingKeys": "x"}}"#), @"statement 1, Condition, StringEquals, LeadingKeys: `LeadingKeys` is not a condition key. Write it with its service, such as aws:SourceIp or dynamodb:LeadingKeys.");
     assert_snapshot!(condition(r#"{"StringEquals": {"aws:username": {"a": 1}}}"#), @"statement 1, Condition, StringEquals, aws:username: a value is an object. Write a string, a number, a boolean, or a list of those.");
     assert_snapshot!(condition(r#"{"StringEquals": {"aws:username": null}}"#), @"statement 1, Condition, StringEquals, aws:username: a value is null. Write a string, a number, a boolean, or a list of those.");
     assert_snapshot!(condition(r#"{"NumericEquals": {"app:n": "ten"}}"#), @"statement 1, Condition, NumericEquals, app:n: `ten` does not fit the operator. Write a number, such as 10 or 0.5.");
@@ -110,7 +110,7 @@ fn what_is_wrong_with_a_principal_is_named() {
     assert_snapshot!(fault_of_resource(r#", "Principal": "alice""#), @r#"statement 1, Principal: it is `alice`. Write "*", or an object such as {"AWS": "123456789012"}."#);
     assert_snapshot!(fault_of_resource(r#", "Principal": {"AWS": "alice"}"#), @r#"statement 1, Principal: `alice` is no AWS principal. Write "*", twelve digits, or an ARN such as arn:aws:iam::123456789012:user/alice."#);
     assert_snapshot!(fault_of_resource(r#", "Principal": {"AWS": ["arn:aws:iam::123456789012:user/*"]}"#), @r#"statement 1, Principal: `arn:aws:iam::123456789012:user/*` has a wildcard. Name a whole ARN or account here, and narrow "*" by a condition on aws:PrincipalArn."#);
-    assert_snapshot!(fault_of_resource(r#", "Principal": {"aws": "*"}"#), @"statement 1, Principal: `aws` is no kind of principal. Kinds are AWS, Service, Federated and CanonicalUser.");
+    assert_snapshot!(fault_of_resource(r#", "Principal": {"aws": "*"}"#), @"statement 1, Principal: `aws` is not a kind of principal. Kinds are AWS, Service, Federated and CanonicalUser.");
     assert_snapshot!(fault_of_resource(r#", "Principal": {"AWS": 5}"#), @"statement 1, Principal: AWS is a number. Write a string or a list of strings.");
     assert_snapshot!(fault_of_resource(r#", "Principal": "*", "NotPrincipal": "*""#), @"statement 1: Principal and NotPrincipal are both there. Keep one of them.");
     assert_snapshot!(fault_of_resource(r#", "NotPrincipal": {"AWS": "123456789012"}"#), @r#"statement 1: NotPrincipal would allow everybody else. It can only deny. Use "Principal" with a condition on aws:PrincipalArn."#);
@@ -121,6 +121,14 @@ fn a_policy_is_written_as_it_was_read() {
     let text = r#"{"Version":"2012-10-17","Statement":[{"Sid":"A","Resource":"*","Effect":"Allow","Action":["dynamodb:Get*"],"Condition":{"Bool":{"aws:SecureTransport":true},"NumericEquals":{"app:n":1}}}]}"#;
     let policy = Policy::identity(text).unwrap();
     assert_eq!(policy.text(), text);
+    assert_eq!(Policy::identity(&policy.text()).unwrap(), policy);
+}
+
+#[test]
+fn a_number_of_many_digits_is_the_same_number_once_written_and_read_again() {
+    let text = r#"{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*",
+        "Condition":{"NumericEquals":{"aws:EpochTime":[121177777777777777777777777777710000,0.1,1e-7]}}}}"#;
+    let policy = Policy::identity(text).unwrap();
     assert_eq!(Policy::identity(&policy.text()).unwrap(), policy);
 }
 

@@ -1,7 +1,6 @@
 //! dynoxide as a library, on a SQLite file (write-ahead log, synced at every commit).
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
@@ -46,9 +45,9 @@ impl Embedded for Dynoxide {
         Ok(())
     }
 
-    fn fill(&self, numbers: Range<u64>) -> Result<()> {
+    fn fill(&self, numbers: &[u64]) -> Result<()> {
         self.0.enable_bulk_loading()?;
-        let items = numbers.map(|number| item(Sample { number, version: 0 })).collect();
+        let items = numbers.iter().map(|number| item(Sample { number: *number, version: 0 })).collect();
         self.0.import_items(TABLE, items, ImportOptions::default())?;
         self.0.disable_bulk_loading()?;
         Ok(())

@@ -1,9 +1,8 @@
 //! Larder's engine in process: what a program that embeds it gets.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use larder_engine::Engine;
@@ -64,17 +63,14 @@ impl Embedded for Larder {
         Ok(())
     }
 
-    fn fill(&self, numbers: Range<u64>) -> Result<()> {
-        let next = AtomicU64::new(numbers.start);
+    fn fill(&self, numbers: &[u64]) -> Result<()> {
+        let batches: Vec<&[u64]> = numbers.chunks(BATCH_ITEMS as usize).collect();
+        let next = AtomicUsize::new(0);
         let writer = || -> Result<()> {
-            loop {
-                let first = next.fetch_add(BATCH_ITEMS, Ordering::Relaxed);
-                if first >= numbers.end {
-                    return Ok(());
-                }
-                let end = numbers.end.min(first + BATCH_ITEMS);
-                self.call(self.batch((first..end).map(|number| Sample { number, version: 0 }))?)?;
+            while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.call(self.batch(batch.iter().map(|number| Sample { number: *number, version: 0 }))?)?;
             }
+            Ok(())
         };
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..FILL_THREADS).map(|_| scope.spawn(writer)).collect();

@@ -3,7 +3,6 @@
 //! The base entry holds the item under its key; the index entry holds it again under the index key followed by the
 //! base key. What Larder spends beyond this is reading the old item, encoding, and the protocol.
 
-use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,7 +11,7 @@ use larder_storage::{Batch, Options, Store};
 use super::{Embedded, entries};
 use crate::workload::{Request, Sample};
 
-const FILL_BATCH_ITEMS: u64 = 1_000;
+const FILL_BATCH_ITEMS: usize = 1_000;
 
 #[derive(Debug)]
 pub(super) struct Storage(Store);
@@ -36,10 +35,9 @@ impl Embedded for Storage {
         Ok(())
     }
 
-    fn fill(&self, numbers: Range<u64>) -> Result<()> {
-        for first in numbers.clone().step_by(FILL_BATCH_ITEMS as usize) {
-            let end = numbers.end.min(first + FILL_BATCH_ITEMS);
-            self.0.write(batch((first..end).map(|number| Sample { number, version: 0 })))?;
+    fn fill(&self, numbers: &[u64]) -> Result<()> {
+        for numbers in numbers.chunks(FILL_BATCH_ITEMS) {
+            self.0.write(batch(numbers.iter().map(|number| Sample { number: *number, version: 0 })))?;
         }
         Ok(())
     }

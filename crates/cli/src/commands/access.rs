@@ -62,6 +62,9 @@ struct Add {
     /// A tag, for policies that ask for one; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
     tag: Vec<(String, String)>,
+    /// Where the server is, for the profile that is printed: with TLS, https://HOST:PORT
+    #[arg(long, value_name = "URL", default_value = ENDPOINT, value_parser = endpoint)]
+    endpoint: String,
 }
 
 /// Change what somebody may do: these policies take the place of those they have
@@ -92,6 +95,9 @@ struct Rotate {
     /// The account, where several have somebody of that name
     #[arg(long, value_name = "DIGITS")]
     account: Option<String>,
+    /// Where the server is, for the profile that is printed: with TLS, https://HOST:PORT
+    #[arg(long, value_name = "URL", default_value = ENDPOINT, value_parser = endpoint)]
+    endpoint: String,
 }
 
 /// Remove somebody, or one key of theirs
@@ -145,7 +151,7 @@ impl Add {
             "{} can sign in to servers with --access {}, and {may}.\n{}",
             self.name,
             path.display(),
-            credentials(&self.name, &key)
+            credentials(&self.name, &key, &self.endpoint)
         ))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -224,7 +230,11 @@ impl Rotate {
                 "\nThe key {id} is good as before. Once nothing uses it any more: larder access remove {id}\n"
             )
         });
-        terminal::print(&format!("{} has another key.\n{}{next}", self.name, credentials(&self.name, &key)))?;
+        terminal::print(&format!(
+            "{} has another key.\n{}{next}",
+            self.name,
+            credentials(&self.name, &key, &self.endpoint)
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -303,14 +313,31 @@ fn new_key() -> Result<AccessKey, String> {
 }
 
 /// What to paste, and where.
-fn credentials(name: &str, key: &AccessKey) -> String {
+fn credentials(name: &str, key: &AccessKey, endpoint: &str) -> String {
     let AccessKey { id, secret } = key;
+    let place = if endpoint == ENDPOINT {
+        "where the server is, and https if it speaks TLS"
+    } else {
+        "where the server is"
+    };
     format!(
         "Its secret is shown this once. In ~/.aws/credentials:\n\n[{name}]\naws_access_key_id = {id}\n\
-         aws_secret_access_key = {}\n\nand in ~/.aws/config, with where the server is:\n\n[profile {name}]\n\
-         region = us-east-1\nendpoint_url = http://127.0.0.1:8000\n\nThen: aws dynamodb list-tables --profile {name}\n",
+         aws_secret_access_key = {}\n\nand in ~/.aws/config, with {place}:\n\n[profile {name}]\n\
+         region = us-east-1\nendpoint_url = {endpoint}\n\nThen: aws dynamodb list-tables --profile {name}\n",
         Secret::reveal(secret)
     )
+}
+
+/// Where `larder serve` listens unless it is told otherwise.
+const ENDPOINT: &str = "http://127.0.0.1:8000";
+
+fn endpoint(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    // A line of a profile is made of it.
+    let is_one = host
+        .is_some_and(|host| host.starts_with(|first: char| first.is_alphanumeric() || first == '['))
+        && text.chars().all(|each| each.is_ascii_graphic());
+    if is_one { Ok(text.to_owned()) } else { Err("give https://HOST:PORT or http://HOST:PORT".to_owned()) }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -71,7 +71,7 @@ impl Apply {
             Ok((store, applied?))
         });
         let (store, applied) = applied.map_err(|error| {
-            format!("{}\nRun `larder apply` again to go on from there.", self.target.advise(&error))
+            format!("{}\nRun `larder apply` again to continue from there.", self.target.advise(&error))
         })?;
         match tell(&applied, &permissions)? {
             true => self.probed(&runtime, &store, &desired),
@@ -126,7 +126,7 @@ fn nothing_to_do(plan: &Plan) -> &'static str {
 /// Asks a person.
 pub(super) fn confirmed(question: &str) -> Result<bool, String> {
     if !io::stdin().is_terminal() {
-        return Err("nobody is there to confirm this: add --yes to do it; nothing was changed".into());
+        return Err("there is no terminal to confirm this on: add --yes to do it; nothing was changed".into());
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();

@@ -123,7 +123,7 @@ pub(super) fn requests(kept: Arc<Requests>) -> impl Fn() -> Vec<ServedRequest> +
     let served = |asked: Asked| ServedRequest {
         at: asked.at,
         operation: asked.operation.name(),
-        table: asked.table.map(|table| table.to_string()),
+        table: asked.table,
         tables: asked.tables,
         units: asked.units,
         writes: asked.operation.units() == UnitKind::Write,

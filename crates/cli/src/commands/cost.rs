@@ -302,7 +302,7 @@ impl Cost {
         for (table, sizes) in found.map_err(|error| plan::advise(&self.store, &error))? {
             let (name, sizes) = sizes?;
             let sizes = sizes.ok_or_else(|| {
-                format!("there is no table {name} in {}: make it with `larder apply`", self.store)
+                format!("there is no table {name} in {}: create it with `larder apply`", self.store)
             })?;
             let indexes = sizes.indexes.into_iter().map(|index| (index.name, (index.items, index.bytes)));
             let sizes = Stored { items: sizes.items, bytes: sizes.bytes, indexes: indexes.collect() };
@@ -320,13 +320,13 @@ impl FromStr for Figure {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "a number is wanted, such as 500000, 5M or 200/second".to_owned();
+        let wrong = || "give a number, such as 500000, 5M or 200/second".to_owned();
         let (number, per) = match text.split_once('/') {
             None => (text, Period::Month),
             Some((number, name)) => {
                 let per = Period::ALL.into_iter().find(|period| period.name() == name).ok_or_else(|| {
                     let names: Vec<&str> = Period::ALL.iter().map(|period| period.name()).collect();
-                    format!("`{name}` is no period; there are {}", names.join(", "))
+                    format!("`{name}` is not a period; there are {}", names.join(", "))
                 })?;
                 (number, per)
             }
@@ -361,7 +361,7 @@ impl FromStr for Share {
             }),
         };
         let fitting = percent.filter(|percent| !percent.is_negative() && *percent <= Number::from(100));
-        fitting.map(Self).ok_or_else(|| "a share is wanted, such as 0.9 or 90%".to_owned())
+        fitting.map(Self).ok_or_else(|| "give a share, such as 0.9 or 90%".to_owned())
     }
 }
 
@@ -378,7 +378,7 @@ impl FromStr for Size {
         let shift = ["B", "KB", "MB", "GB", "TB"].iter().position(|known| *known == unit);
         let shift = if unit.is_empty() { Some(0) } else { shift };
         let bytes = shift.and_then(|shift| number.parse::<u64>().ok()?.checked_mul(1 << (10 * shift)));
-        bytes.map(Self).ok_or_else(|| "a size is wanted, such as 300B, 2KB or 15MB".to_owned())
+        bytes.map(Self).ok_or_else(|| "give a size, such as 300B, 2KB or 15MB".to_owned())
     }
 }
 

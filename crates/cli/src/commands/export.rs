@@ -1,4 +1,4 @@
-//! `larder export`: a system as others take it: infrastructure code, policies, alarms, dashboards, a runbook.
+//! `larder export`: a system as others take it: infrastructure code, policies, alarms, dashboards, a runbook, types.
 //!
 //! Nothing is asked of a store, and nothing is changed: what is written follows from the schema and the environment
 //! alone, and is the same each time.
@@ -16,7 +16,7 @@ use crate::{project, terminal};
 /// Where dashboards look for tables that name no region.
 const REGION: &str = "us-east-1";
 
-/// Write a system out as infrastructure code, a policy, alarms, dashboards or a runbook
+/// Write a system out as infrastructure code, a policy, alarms, dashboards, a runbook or types
 ///
 /// Params in names become parameters of the template, and take their defaults from --stage and the environment. What
 /// is for one environment (dashboards, rules, the runbook) has the names of that one.
@@ -73,6 +73,12 @@ enum Format {
     Prometheus,
     /// A Grafana dashboard on the same metrics
     Grafana,
+    /// A module for programs in Python: records, keys and calls with types
+    Python,
+    /// JSON Schema of each entity: a record as it is read, and its item as it is stored
+    Jsonschema,
+    /// The types of a system, for programs in TypeScript
+    Typescript,
 }
 
 impl Export {
@@ -188,6 +194,9 @@ impl Export {
                 tell(&rules.left_out);
                 Ok(rules.yaml)
             }
+            Format::Python => Ok(emit::python(schema, files)),
+            Format::Jsonschema => Ok(pretty(&emit::jsonschema(schema))),
+            Format::Typescript => Ok(emit::typescript(schema)),
             Format::Grafana => Ok(pretty(&emit::grafana(schema, files, environment).map_err(unfit)?)),
         }
     }

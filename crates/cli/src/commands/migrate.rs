@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
-use larder::migrate::{self, Event, Migration, Need, Options, Outcome, Phase, State, Watch};
+use larder::migrate::{self, Checkpoint, Event, Migration, MigrationWatch, Need, Options, Outcome, Phase};
 use larder::price::Units;
 use larder::provision::Permissions;
 use larder::store::STORE_VARIABLE;
@@ -259,7 +259,7 @@ impl Run {
 
     fn cut_off(&self, error: &Error, words: &str) -> String {
         let next = self.target.command(words);
-        format!("{}\nWhat was done stays: `{next}` goes on from there.", self.target.told(error))
+        format!("{}\nWhat was done stays: `{next}` continues from there.", self.target.told(error))
     }
 
     fn no_copy(&self, schemas: &Schemas, need: Need, changes: &[Change]) -> Result<ExitCode, String> {
@@ -308,7 +308,7 @@ impl Run {
             format!("{:#}\n", outcome_json(outcome))
         } else {
             let mut text = outcome_text(outcome);
-            let is_switched = |state: &State| state.phase == Phase::Switched;
+            let is_switched = |state: &Checkpoint| state.phase == Phase::Switched;
             let has_not_begun = words == " rollback" && outcome.tables.iter().any(is_switched);
             if !outcome.is_done && !outcome.unconverted.is_empty() {
                 let _ = writeln!(
@@ -325,7 +325,7 @@ impl Run {
                     self.target.command(words)
                 );
             } else if !outcome.is_done {
-                let _ = writeln!(text, "Stopped; `{}` goes on from there", self.target.command(words));
+                let _ = writeln!(text, "Stopped; `{}` continues from there", self.target.command(words));
             } else {
                 self.next_steps(&mut text, outcome);
             }
@@ -383,7 +383,8 @@ impl Finish {
                 } else if permissions.allows(table.as_str()) {
                     writeln!(text, "{table} stays: look at what came late, then run this again")
                 } else {
-                    let is_it = |state: &&State| state.phase == Phase::Switched && state.source == *table;
+                    let is_it =
+                        |state: &&Checkpoint| state.phase == Phase::Switched && state.source == *table;
                     let left = outcome.tables.iter().find(is_it).and_then(|state| state.left_behind);
                     let left = left.map(|left| format!(" with {}", left_behind(left))).unwrap_or_default();
                     writeln!(text, "{table} is kept {until}; --allow-destroy {table} removes it{left}")
@@ -427,7 +428,7 @@ fn left_behind(records: u64) -> String {
 }
 
 /// What a rollback cannot carry, as far as the schemas tell.
-fn losses(plan: &migrate::Plan) -> String {
+fn losses(plan: &migrate::MigrationPlan) -> String {
     let is_new = |change: &&Change| change.what.ends_with("is new");
     let mut text = String::new();
     for change in plan.changes.iter().filter(is_new) {
@@ -481,7 +482,7 @@ fn outcome_text(outcome: &Outcome) -> String {
     text
 }
 
-fn state_text(state: &State) -> String {
+fn state_text(state: &Checkpoint) -> String {
     let mut text = format!("{} -> {}: {}", state.source, state.target, state.phase.name());
     let _ = match (state.phase, state.verified) {
         (Phase::Copying, _) => {
@@ -502,7 +503,7 @@ fn state_text(state: &State) -> String {
     text + "\n"
 }
 
-fn state_json(state: &State) -> Json {
+fn state_json(state: &Checkpoint) -> Json {
     json!({
         "system": state.system,
         "source": {"store": state.source_place, "table": state.source.as_str()},
@@ -549,7 +550,7 @@ impl Progress {
     }
 }
 
-impl Watch for Progress {
+impl MigrationWatch for Progress {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Copied { table, items, of } => {

@@ -86,14 +86,14 @@ impl Restore {
         Err(format!("{}{}", failed(&error), range.unwrap_or_default()))
     }
 
-    /// From when to when the table can be gone back to, as the store tells.
+    /// From when to when the table can be restored, as the store tells.
     async fn range(&self, client: &Client) -> Option<String> {
         let request = client.describe_continuous_backups().set_table_name(self.table.clone());
         let described = request.send().await.ok()?.continuous_backups_description?;
         let recovery = described.point_in_time_recovery_description?;
         let [from, to] = [recovery.earliest_restorable_date_time?, recovery.latest_restorable_date_time?]
             .map(|moment| moment.fmt(DateTimeFormat::DateTime).unwrap_or_default());
-        Some(format!("; it can be gone back to any moment from {from} to {to}: give one with --at"))
+        Some(format!("; it can be restored to any moment from {from} to {to}: give one with --at"))
     }
 }
 

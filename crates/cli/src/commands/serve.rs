@@ -6,9 +6,10 @@
 //! With `--schema` every write is held against schemas; `schemas.rs` has them. With `--access` and TLS, `keys.rs` has who there is and
 //! the certificates.
 //!
-//! SIGTERM and SIGINT stop it after the requests it accepted; a second one stops it at once.
+//! SIGTERM and SIGINT stop it after the requests it accepted; a second one stops it at once. SIGHUP does not, `hangup.rs`.
 
 mod follow;
+mod hangup;
 mod keys;
 mod schemas;
 
@@ -30,6 +31,7 @@ use tokio::runtime;
 
 use super::console;
 use follow::{Followed, Seen, follow};
+use hangup::Hangups;
 use keys::{AccessFile, TlsArguments};
 use schemas::{InForce, ModeWord, Schemas};
 
@@ -54,6 +56,10 @@ pub(crate) struct Serve {
     /// How long an expired item stays, as in 30s or 2d; AWS takes up to a few days
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     ttl_delay: Duration,
+    /// Turn away what a table or an index has no throughput for, or one partition key too much of, as AWS does: provisioned
+    /// units with five minutes of burst, maxima of tables on demand, 3000 read and 1000 write units for a partition
+    #[arg(long)]
+    throttle: bool,
     /// What the history of changes may take, as in 500M or 20G. Over it the oldest changes are forgotten, and
     /// point-in-time recovery reaches less far back; streams keep their 24 hours
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -132,6 +138,7 @@ impl Serve {
             .map_err(|error| format!("cannot start its threads: {error}"))?;
         runtime.block_on(async {
             let shutdown = shutdown_signal().map_err(|error| format!("cannot watch signals: {error}"))?;
+            Hangups::heed().map_err(|error| format!("cannot watch signals: {error}"))?;
             let schemas = self.schemas();
             let read = match &schemas {
                 None => None,
@@ -264,6 +271,7 @@ impl Serve {
             store,
             archive,
             ttl_delay,
+            throttle: self.throttle,
             limits,
             history_bytes_max,
         })

@@ -1,24 +1,21 @@
 //! `larder sql`: a PartiQL statement on any store; and with `--explain` what it would do, and its price.
 //!
-//! The store carries it out, by the SDK's client, in process or over the network. Only an explanation is made here: from
-//! the key of the table, and what the store knows of its size.
+//! Both are `larder::statement`'s; how it is printed is decided here.
 
-use std::collections::HashMap;
 use std::process::ExitCode;
 
-use aws_sdk_dynamodb::types::{AttributeValue as Value, ReturnConsumedCapacity};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use larder::census::{self, Size};
-use larder::price::{Units, read_units, write_units};
+use larder::census;
+use larder::price::Units;
+use larder::statement::{self, Explanation};
 use larder::store::STORE_VARIABLE;
 use larder::{Address, Store};
-use larder_model::{AttributeValue, KeySchema, Number, TableDefinition};
-use larder_partiql::{Access, Select, Statement};
+use larder_model::{AttributeValue, Item, TableDefinition};
+use larder_partiql::{Select, Statement};
 use serde_json::{Map, Value as Json, json};
 
-use super::backup::failed;
 use super::plan;
 use crate::data::{self, told};
 use crate::{held, terminal};
@@ -61,7 +58,7 @@ impl Sql {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         data::check_there(&self.store)?;
         let parameters: Vec<AttributeValue> =
-            self.parameters.iter().map(|text| parameter(text)).collect::<Result<_, _>>()?;
+            self.parameters.iter().map(|text| statement::parameter(text)).collect::<Result<_, _>>()?;
         let statement =
             larder_partiql::read(&self.statement, &parameters).map_err(|error| error.to_string())?;
         plan::runtime()?.block_on(async {
@@ -74,31 +71,23 @@ impl Sql {
             if self.explain {
                 return self.explain(&store, &statement, &deployed.definition).await;
             }
-            let found = self.execute(&store, parameters).await?;
+            let found = self.execute(&store, &parameters).await?;
             self.show(&statement, &deployed.definition, found)
         })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn execute(&self, store: &Store, parameters: Vec<AttributeValue>) -> Result<Found, String> {
-        let client = store.sdk_client().await.map_err(|error| told(&self.store, &error.into()))?;
-        let parameters: Vec<Value> = parameters.into_iter().map(sent).collect();
-        let parameters = (!parameters.is_empty()).then_some(parameters);
+    async fn execute(&self, store: &Store, parameters: &[AttributeValue]) -> Result<Found, String> {
         let mut found = Found { items: Vec::new(), more: false, units: 0.0 };
-        let mut token = None;
+        let mut next = None;
         loop {
-            let page = client
-                .execute_statement()
-                .statement(&self.statement)
-                .set_parameters(parameters.clone())
-                .set_next_token(token)
-                .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let page = page.send().await.map_err(|error| failed(&error))?;
-            found.units += page.consumed_capacity.and_then(|sum| sum.capacity_units).unwrap_or(0.0);
-            found.items.extend(page.items.unwrap_or_default().into_iter().map(object));
-            token = page.next_token;
-            found.more = token.is_some() || found.items.len() > self.limit;
-            if token.is_none() || found.items.len() >= self.limit {
+            let page = statement::run(store, &self.statement, parameters, next, None).await;
+            let page = page.map_err(|error| told(&self.store, &error.into()))?;
+            found.units += page.units;
+            found.items.extend(page.items.into_iter().map(object));
+            next = page.next;
+            found.more = next.is_some() || found.items.len() > self.limit;
+            if next.is_none() || found.items.len() >= self.limit {
                 found.items.truncate(self.limit);
                 return Ok(found);
             }
@@ -145,110 +134,17 @@ impl Sql {
     ) -> Result<(), String> {
         let size = census::size(store, statement.table()).await;
         let size = size.map_err(|error| told(&self.store, &error.into()))?;
-        let told = Explanation::of(statement, definition, size.as_ref())?;
-        terminal::print(&if self.json { format!("{}\n", told.json()) } else { told.text() })
+        let told =
+            Explanation::of(statement, definition, size.as_ref()).map_err(|error| error.to_string())?;
+        terminal::print(&if self.json { format!("{}\n", json(&told)) } else { format!("{told}\n") })
     }
 }
 
-/// What a statement would do.
-#[derive(Debug, PartialEq)]
-struct Explanation {
-    operation: &'static str,
-    /// What of the table, in words.
-    about: String,
-    /// Of a query it is what each item costs, at least half a unit for each partition: how many there are is not known.
-    units: Units,
-    is_each: bool,
-}
-
-impl Explanation {
-    fn of(statement: &Statement, definition: &TableDefinition, size: Option<&Size>) -> Result<Self, String> {
-        let wrong = |error: larder_partiql::Error| error.to_string();
-        let (schema, size) = place(statement, definition, size)?;
-        let (bytes, items) = size.map_or((0, 0), |size| (size.bytes, size.items));
-        let item = bytes.checked_div(items).unwrap_or(0);
-        let one = |operation, write: bool| {
-            let units = if write {
-                Units { read: 0.0, write: write_units(item) }
-            } else {
-                Units { read: read_units(item, false), write: 0.0 }
-            };
-            let about = format!("one item of {}, of {item} bytes on average", statement.table());
-            Ok(Self { operation, about, units, is_each: false })
-        };
-        match statement {
-            Statement::Insert(_) => one("PutItem", true),
-            Statement::Update(update) => {
-                larder_partiql::keyed_write(update.condition.as_ref(), schema).map_err(wrong)?;
-                one("UpdateItem", true)
-            }
-            Statement::Delete(delete) => {
-                larder_partiql::keyed_write(delete.condition.as_ref(), schema).map_err(wrong)?;
-                one("DeleteItem", true)
-            }
-            Statement::Exists(_) => Err(larder_partiql::Error::ExistsAlone.to_string()),
-            Statement::Select(select) => match larder_partiql::plan(select, schema).map_err(wrong)? {
-                Access::Get(_) => one("GetItem", false),
-                Access::Query { parts, .. } => {
-                    let partitions = terminal::count(parts.len(), "partition");
-                    let about =
-                        format!("{partitions} of {}, {item} bytes an item on average", searched(select));
-                    // A unit is of what a partition's items take together.
-                    let units = Units { read: item as f64 / 8192.0, write: 0.0 };
-                    Ok(Self { operation: "Query", about, units, is_each: true })
-                }
-                Access::Scan { .. } => {
-                    let about = format!(
-                        "all {} of {}, {bytes} bytes",
-                        terminal::count(usize::try_from(items).unwrap_or(usize::MAX), "item"),
-                        searched(select)
-                    );
-                    let units = Units { read: read_units(bytes, false), write: 0.0 };
-                    Ok(Self { operation: "Scan", about, units, is_each: false })
-                }
-            },
-        }
-    }
-
-    fn text(&self) -> String {
-        let Self { operation, about, units, is_each } = self;
-        if *is_each {
-            let dollars = Units { read: units.read * 1e6, write: 0.0 };
-            return format!("{operation}: {about}\na million items read so cost {dollars}\n");
-        }
-        format!("{operation}: {about}\nabout {units}\n")
-    }
-
-    fn json(&self) -> Json {
-        json!({
-            "operation": self.operation, "about": self.about, "units_are_for_each_item": self.is_each,
-            "read_units": self.units.read, "write_units": self.units.write, "dollars": self.units.dollars(),
-        })
-    }
-}
-
-fn searched(select: &Select) -> String {
-    match &select.index {
-        Some(index) => format!("index {index} of {}", select.table),
-        None => select.table.to_string(),
-    }
-}
-
-/// The key and the size of the table or index that a statement is about.
-fn place<'a>(
-    statement: &Statement,
-    definition: &'a TableDefinition,
-    size: Option<&'a Size>,
-) -> Result<(&'a KeySchema, Option<&'a Size>), String> {
-    let Statement::Select(Select { index: Some(name), .. }) = statement else {
-        return Ok((&definition.key, size));
-    };
-    let Some(index) = definition.indexes.iter().find(|index| index.name == *name) else {
-        let known: Vec<&str> = definition.indexes.iter().map(|index| index.name.as_str()).collect();
-        return Err(data::unknown(definition.name.as_str(), "index", name.as_str(), &known));
-    };
-    let of_index = size.and_then(|size| size.indexes.iter().find(|size| size.name == name.as_str()));
-    Ok((&index.key, of_index))
+fn json(told: &Explanation) -> Json {
+    json!({
+        "operation": told.operation, "about": told.about, "units_are_for_each_item": told.is_each,
+        "read_units": told.units.read, "write_units": told.units.write, "dollars": told.units.dollars(),
+    })
 }
 
 /// The columns, as they were asked for; or the key, and then all names there are.
@@ -268,48 +164,23 @@ fn names(statement: &Statement, definition: &TableDefinition, items: &[Map<Strin
     names
 }
 
-/// A value of a `?`, as it is written.
-fn parameter(text: &str) -> Result<AttributeValue, String> {
-    Ok(match serde_json::from_str::<Json>(text) {
-        Ok(Json::Null) => AttributeValue::Null,
-        Ok(Json::Bool(value)) => AttributeValue::Bool(value),
-        // As it is written: a double would lose digits.
-        Ok(Json::Number(_)) => {
-            let number: Number = text.trim().parse().map_err(|error| format!("{text}: {error}"))?;
-            AttributeValue::N(number)
-        }
-        Ok(Json::String(text)) => AttributeValue::S(text),
-        Ok(Json::Array(_) | Json::Object(_)) | Err(_) => AttributeValue::S(text.to_owned()),
-    })
-}
-
-/// A parameter as the SDK has it: there are no others than these four.
-fn sent(value: AttributeValue) -> Value {
-    match value {
-        AttributeValue::N(number) => Value::N(number.to_string()),
-        AttributeValue::Bool(value) => Value::Bool(value),
-        AttributeValue::S(text) => Value::S(text),
-        _ => Value::Null(true),
-    }
-}
-
-fn object(item: HashMap<String, Value>) -> Map<String, Json> {
+fn object(item: Item) -> Map<String, Json> {
     item.into_iter().map(|(name, value)| (name, plain(value))).collect()
 }
 
 /// A value as JSON has it: sets are lists, binaries base64, and a number that a double cannot hold is text.
-fn plain(value: Value) -> Json {
+fn plain(value: AttributeValue) -> Json {
     match value {
-        Value::S(text) => text.into(),
-        Value::N(text) => number(&text),
-        Value::B(bytes) => STANDARD.encode(bytes).into(),
-        Value::Bool(value) => value.into(),
-        Value::Ss(set) => set.into_iter().map(Json::from).collect(),
-        Value::Ns(set) => set.iter().map(|text| number(text)).collect(),
-        Value::Bs(set) => set.into_iter().map(|bytes| Json::from(STANDARD.encode(bytes))).collect(),
-        Value::L(list) => list.into_iter().map(plain).collect(),
-        Value::M(map) => Json::Object(object(map)),
-        _ => Json::Null,
+        AttributeValue::S(text) => text.into(),
+        AttributeValue::N(value) => number(&value.to_string()),
+        AttributeValue::B(bytes) => STANDARD.encode(bytes).into(),
+        AttributeValue::Bool(value) => value.into(),
+        AttributeValue::Null => Json::Null,
+        AttributeValue::Ss(set) => set.into_iter().map(Json::from).collect(),
+        AttributeValue::Ns(set) => set.iter().map(|value| number(&value.to_string())).collect(),
+        AttributeValue::Bs(set) => set.into_iter().map(|bytes| Json::from(STANDARD.encode(bytes))).collect(),
+        AttributeValue::L(list) => list.into_iter().map(plain).collect(),
+        AttributeValue::M(map) => Json::Object(object(map)),
     }
 }
 
@@ -342,23 +213,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_json_or_text() {
-        for (text, expected) in [
-            ("5", AttributeValue::from(5)),
-            ("-1", (-1).into()),
-            ("\"5\"", "5".into()),
-            ("RACE#1", "RACE#1".into()),
-            ("true", true.into()),
-            ("null", AttributeValue::Null),
-            ("[1]", "[1]".into()),
-        ] {
-            assert_eq!(parameter(text), Ok(expected), "{text}");
-        }
-        let digits = "1234567890123456789012345678901234567.5";
-        assert_eq!(parameter(digits).map(sent), Ok(Value::N(digits.to_owned())));
-    }
-
-    #[test]
     fn numbers_keep_their_digits() {
         assert_eq!(number("5"), json!(5));
         assert_eq!(number("1.5"), json!(1.5));
@@ -367,10 +221,8 @@ mod tests {
 
     #[test]
     fn cells_are_quoted_where_they_must_be() {
-        let item = object(HashMap::from([
-            ("a".to_owned(), Value::S("x, \"y\"".to_owned())),
-            ("b".to_owned(), Value::L(vec![Value::N("1".to_owned())])),
-        ]));
+        let list = AttributeValue::L(vec![1.into()]);
+        let item = object([("a", AttributeValue::from("x, \"y\"")), ("b", list)].into_iter().collect());
         let names = ["a", "b", "c"].map(str::to_owned);
         assert_eq!(csv(&names, &[item]), "a,b,c\r\n\"x, \"\"y\"\"\",[1],\r\n");
     }

@@ -185,7 +185,10 @@ impl Stats {
         let mut whole = true;
         for Found { setup, size } in found {
             let Some(size) = size else {
-                eprintln!("larder: there is no table {}: make it with `larder apply`", setup.definition.name);
+                eprintln!(
+                    "larder: there is no table {}: create it with `larder apply`",
+                    setup.definition.name
+                );
                 whole = false;
                 continue;
             };

@@ -114,6 +114,13 @@ impl Client {
         Ok((response.status().as_u16(), body))
     }
 
+    /// Expiry cannot be switched twice within one.
+    pub(crate) fn pass_an_hour(&self) {
+        let post = self.agent.post(format!("{}/_larder/clock", self.url));
+        let answer = post.header("content-type", "application/json").send(r#"{"advance_seconds": 3600}"#);
+        assert_eq!(answer.expect("an answer").status().as_u16(), 200);
+    }
+
     #[track_caller]
     pub(crate) fn ok(&self, operation: &str, body: Value) -> Value {
         let (status, answer) = self.send(operation, body).expect("an answer");

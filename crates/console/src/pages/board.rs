@@ -20,6 +20,8 @@ use crate::show;
 
 /// How many a column shows.
 const CARDS: usize = 50;
+/// What is shown of an error.
+const ERROR_CHARACTERS: usize = 1024;
 
 pub(super) async fn show(room: &Room<'_>, kind: &Kind<'_>, name: &str) -> Page {
     let of = kind.entity.lifecycle(name).zip(kind.shelf.lifecycle(name));
@@ -152,14 +154,18 @@ fn card(
                 @if is_stuck { span.badge.bad { "stuck" } }
                 @if is_due { span.badge.good { "due" } }
                 @if standing.exhausted { span.badge.bad { "no attempts left" } }
+                @if standing.pauses { span.badge { "pauses" } }
             }
             dl {
                 @if let Some(since) = standing.since { dt { "since" } dd { (show::moment(since)) } }
                 @if let Some(owner) = &standing.owner { dt { "held by" } dd { (owner) } }
-                @if let Some(until) = standing.until { dt { "until" } dd { (show::away(until, now)) } }
+                @if let Some(until) = standing.until {
+                    dt { @if standing.pauses { "next attempt" } @else { "until" } } dd { (show::away(until, now)) }
+                }
                 @if standing.attempts > 0 { dt { "attempts" } dd { (standing.attempts) } }
+                @if let Some(error) = &standing.error { dt { "last error" } dd.error { (error_text(error)) } }
             }
-            (moves(room, kind, of, Some(&standing.state), key, &keys))
+            (moves(room, kind, of, standing, key, &keys))
         }
     }
 }
@@ -168,7 +174,8 @@ fn card(
 pub(super) fn steps(room: &Room<'_>, kind: &Kind<'_>, item: &Item, keys: &[&str]) -> Markup {
     html! {
         @for of in &kind.entity.lifecycles {
-            @let state = of.state_of(item).map(|state| state.name.as_str());
+            @let standing = kind.shelf.lifecycle(&of.name).and_then(|lifecycle| lifecycle.standing_of(item));
+            @let state = standing.as_ref().map(|standing| standing.state.as_str());
             section.card {
                 h2 { (of.name) }
                 p.line {
@@ -176,22 +183,37 @@ pub(super) fn steps(room: &Room<'_>, kind: &Kind<'_>, item: &Item, keys: &[&str]
                         span class=(if Some(known.name.as_str()) == state { "badge now" } else { "badge off" }) { (known.name) }
                     }
                 }
-                (moves(room, kind, of, state, item, keys))
+                @if let Some(standing) = &standing {
+                    @if standing.attempts > 0 || standing.error.is_some() {
+                        p {
+                            (show::count(u64::try_from(standing.attempts).unwrap_or(0), "attempt"))
+                            @if let (true, Some(until)) = (standing.pauses, standing.until) { ", the next one " (show::away(until, room.house.now())) }
+                            @if let Some(error) = &standing.error { "; last error: " span.error { (error_text(error)) } }
+                        }
+                    }
+                    (moves(room, kind, of, standing, item, keys))
+                }
             }
         }
     }
 }
 
+/// Why work failed, as a program said it: the beginning of a long text.
+fn error_text(error: &str) -> Markup {
+    let (start, more) = show::cut(error, ERROR_CHARACTERS);
+    html! { (start) @if more { "…" } }
+}
+
 /// A button for each move that is declared from here; a state with a lease is entered by workers alone.
-fn moves(
+fn moves<R>(
     room: &Room<'_>,
     kind: &Kind<'_>,
     of: &schema::Lifecycle,
-    state: Option<&str>,
+    standing: &Standing<R>,
     key: &Item,
     keys: &[&str],
 ) -> Markup {
-    let Some(state) = state else { return html! {} };
+    let state = standing.state.as_str();
     let lease = |name: &str| of.states.iter().any(|it| it.name == name && it.lease_millis.is_some());
     let open: Vec<&Transition> = of
         .transitions
@@ -207,11 +229,13 @@ fn moves(
     }
     let url = item::on(Url::to(["item", kind.name.as_str(), "move"]), keys.to_vec(), key);
     html! {
-        @if lease(state) {
-            form.inline method="post" action=(url) {
-                (layout::token(room))
-                input type="hidden" name="lifecycle" value=(of.name);
-                button.small type="submit" name="do" value="release" { "Release" }
+        @for (is_offered, what, text) in [(standing.stuck, "release", "Release"), (standing.pauses, "retry", "Retry now")] {
+            @if is_offered {
+                form.inline method="post" action=(url) {
+                    (layout::token(room))
+                    input type="hidden" name="lifecycle" value=(of.name);
+                    button.small type="submit" name="do" value=(what) { (text) }
+                }
             }
         }
         @for transition in &open {
@@ -260,6 +284,11 @@ pub(super) async fn step(room: &Room<'_>, table: &TableName, form: &Given) -> Pa
             lifecycle.release(key).await?;
             moved();
             Ok(to("released"))
+        }
+        None if what == "retry" => {
+            lifecycle.retry_now(key).await?;
+            moved();
+            Ok(to("retried"))
         }
         None => Err(Fault::Absent("There is no such move.".to_owned())),
         Some(transition) => {

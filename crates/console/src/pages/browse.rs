@@ -1,10 +1,12 @@
 //! Records of an entity, or items of a table: asked by an index, by the key, or all of them, page by page.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use larder::census;
+use larder::jiff::civil::DateTime;
 use larder::price::{Units, read_units};
 use larder::store::ops::DeleteItem;
 use larder::store::{Deployed, ops::WriteOptions};
@@ -22,7 +24,7 @@ use crate::address::{Given, Url};
 use crate::answer;
 use crate::code;
 use crate::deed::Deed;
-use crate::house::Kind;
+use crate::house::{Kind, Open};
 use crate::query::{self, BY_ALL, BY_KEY, Found, OPERATORS, Wrong};
 use crate::show;
 
@@ -43,6 +45,8 @@ struct Way {
     arguments: Vec<(String, Type, Vec<String>)>,
     /// What the sort key holds; `None` if there is none.
     sort: Option<Type>,
+    /// States that the sort key begins with: what they are called, and how they are written.
+    beginnings: Vec<(String, String)>,
 }
 
 /// What a table of results shows.
@@ -79,10 +83,14 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
     let store = room.house.store();
     let result = match (&found, &asked) {
         (Some(Ok(found)), Some(by)) => {
-            let command = query::command(kind, by, &room.given, &store.place());
+            let place = store.place();
+            let code = Code {
+                command: query::command(kind, by, &room.given, &found.request, &place),
+                rust: query::rust(kind, by, &room.given, &schema_file(room, kind), &place),
+            };
             let rows = record_rows(room, kind, found);
             let delete = Url::to(["browse", &kind.schema().system, &kind.entity.name, "delete"]);
-            results(room, kind.name, &here, &delete, &rows, found, Some(command))
+            results(room, kind.name, &here, &delete, &rows, found, code)
         }
         (Some(Err(wrong)), _) => layout::wrong(&wrong.to_string()),
         _ if scan => price(room, &here, kind.name, Some(kind)).await?,
@@ -107,10 +115,12 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
             @if room.may(Deed::Put(kind.name)) {
                 a.button.primary #new href=(Url::to(["new", &kind.schema().system, &kind.entity.name])) { "New record" }
             }
-            a.button href=(Url::to(["invalidate", &kind.schema().system, &kind.entity.name])) { "Invalidate…" }
+            @if room.may(Deed::Delete(kind.name, None)) {
+                a.button href=(Url::to(["invalidate", &kind.schema().system, &kind.entity.name])) { "Invalidate…" }
+            }
         }
         @if !kind.entity.docs.is_empty() { p.quiet { (kind.entity.docs.join(" ")) } }
-        (asking(room, &here, &ways, by, &names, kind.table.ttl.is_some()))
+        (asking(room, &here, &ways, by, &names, Some(kind)))
         (result)
         @if let Some(Ok(found)) = &found && found.rows.is_empty() && found.cursor.is_none() && room.may(Deed::Put(kind.name)) {
             p { a.button href=(Url::to(["seed", &kind.schema().system, &kind.entity.name])) { "Make sample records…" } }
@@ -134,7 +144,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
         let mut file = File::new(table.to_string(), names, format, asked.as_deref(), &room.given);
         while let Some((by, given, most)) = file.wants() {
             let found = query::items(&store, table, &deployed, &secrets, by, &given, most).await;
-            file.take(found, |item, _| item_row(room, table, keys, item));
+            file.take(found, |item, _| item_row(room, table, Some(keys), item));
         }
         return Ok(file.answer());
     }
@@ -146,7 +156,10 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
     let result = match &found {
         Some(Ok(found)) => {
             let rows = item_rows(room, table, &deployed, found);
-            results(room, table, &here, &Url::to(["items", table.as_str(), "delete"]), &rows, found, None)
+            let sort = asked.as_deref().and_then(|by| query::sort_key(&deployed, by));
+            let command = query::sql(&room.given, &found.request, sort, &store.place());
+            let (delete, code) = (Url::to(["items", table.as_str(), "delete"]), Code { command, rust: None });
+            results(room, table, &here, &delete, &rows, found, code)
         }
         Some(Err(wrong)) => layout::wrong(&wrong.to_string()),
         None if scan => price(room, &here, table, None).await?,
@@ -159,6 +172,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
             @if room.might_look_back(table, None) { a.button href=(Url::to(["changes", table.as_str()])) { "Changes" } }
             @if room.may(Deed::Put(table)) {
                 a.button.primary #new href=(Url::to(["items", table.as_str(), "new"])) { "New item" }
+                a.button href=(Url::to(["items", table.as_str(), "import"])) { "Items from a text" }
             }
         }
         @if let Some(known) = room.known.table(table) {
@@ -169,7 +183,7 @@ pub(super) async fn items(room: &Room<'_>, table: &TableName) -> Page {
                 }
             }
         }
-        (asking(room, &here, &ways, by, &[], false))
+        (asking(room, &here, &ways, by, &[], None))
         (result)
     };
     Ok(room.page_wrong(status(found.as_ref()), table.as_str(), "/tables", &main))
@@ -205,13 +219,23 @@ fn entity_ways(kind: &Kind<'_>) -> Vec<Way> {
             None => format!("key: {}", names.join(", ")),
             Some(index) => format!("{}: {}", index.alias, names.join(", ")),
         };
-        ways.push(Way { by, label, arguments, sort: access.sort.map(|sort| sort.kind) });
+        let sort = access.sort.as_ref();
+        let states = kind
+            .entity
+            .lifecycles
+            .iter()
+            .filter(|it| sort.is_some_and(|sort| sort.attribute == it.attribute));
+        let states = states.flat_map(|lifecycle| &lifecycle.states);
+        let beginnings =
+            states.map(|state| (state.name.clone(), state.template.prefix(&larder::Fields::new()))).collect();
+        ways.push(Way { by, label, arguments, sort: access.sort.map(|sort| sort.kind), beginnings });
     }
     ways.push(Way {
         by: BY_ALL.to_owned(),
         label: "all records (a scan)".to_owned(),
         arguments: Vec::new(),
         sort: None,
+        beginnings: Vec::new(),
     });
     ways
 }
@@ -233,6 +257,7 @@ fn table_ways(deployed: &Deployed) -> Vec<Way> {
                 label: format!("{by}: {}", names.join(", ")),
                 arguments: arguments.map(|it| (it.name.clone(), kind(it.kind), Vec::new())).collect(),
                 sort: keys.sort.first().map(|attribute| kind(attribute.kind)),
+                beginnings: Vec::new(),
                 by,
             }
         })
@@ -242,6 +267,7 @@ fn table_ways(deployed: &Deployed) -> Vec<Way> {
         label: "all items (a scan)".to_owned(),
         arguments: Vec::new(),
         sort: None,
+        beginnings: Vec::new(),
     });
     ways
 }
@@ -316,9 +342,10 @@ fn asking(
     ways: &[Way],
     by: Option<&str>,
     fields: &[(String, String)],
-    expires: bool,
+    kind: Option<&Kind<'_>>,
 ) -> Markup {
     let given = &room.given;
+    let expires = kind.is_some_and(|kind| kind.table.ttl.is_some());
     let way = by.and_then(|by| ways.iter().find(|way| way.by == by));
     let mut filters = query::filters(given);
     filters.push(("", "eq", ""));
@@ -348,10 +375,18 @@ fn asking(
                     }
                 }
                 @if let Some(sort) = &way.sort {
-                    div.field { label for="from" { "from " span.quiet { (sort) } } (plain_input("from", given)) }
-                    div.field { label for="until" { "until" } (plain_input("until", given)) }
+                    @let zone = if matches!(sort, Type::Instant(_) | Type::Epoch) { ", UTC" } else { "" };
+                    div.field { label for="from" { "from " span.quiet { (sort) (zone) } } (bound_input("from", sort, given)) }
+                    div.field { label for="until" { "until " span.quiet { (zone.trim_start_matches(", ")) } } (bound_input("until", sort, given)) }
                     @if sort.key_type() == Some(larder_model::KeyType::S) {
-                        div.field { label for="begins" { "begins with" } (plain_input("begins", given)) }
+                        div.field {
+                            label for="begins" { "begins with" }
+                            input #begins name="begins" value=(given.get("begins").unwrap_or_default()) autocomplete="off" spellcheck="false"
+                                list=[(!way.beginnings.is_empty()).then_some("beginnings")];
+                            @if !way.beginnings.is_empty() {
+                                datalist #beginnings { @for (state, beginning) in &way.beginnings { option value=(beginning) { (state) } } }
+                            }
+                        }
                     }
                     div.field.check {
                         label { input type="checkbox" name="newest" value="1" checked[given.said("newest").is_some()]; " newest first" }
@@ -371,6 +406,11 @@ fn asking(
                     }
                 }
                 div.field.do { button.primary type="submit" { "Show" } }
+                @let (word, units) = query::price_before(kind, &way.by, given);
+                p.quiet.price {
+                    "A page takes " (word) " " (units)
+                    @if room.is_free() { ", as DynamoDB counts; here it is free" } "."
+                }
                 details.filters open[filters.len() > 1] {
                     summary { "Filters" @if filters.len() > 1 { " (" (filters.len() - 1) ")" } }
                     @for (at, (field, operator, value)) in filters.iter().enumerate() {
@@ -399,8 +439,43 @@ fn asking(
     }
 }
 
-fn plain_input(name: &str, given: &Given) -> Markup {
-    html! { input id=(name) name=(name) value=(given.get(name).unwrap_or_default()) autocomplete="off" spellcheck="false"; }
+/// One end of a range: a list, a day or a moment to pick, where the type has one; what such a field could not show stays a text.
+fn bound_input(name: &str, kind: &Type, given: &Given) -> Markup {
+    let value = given.get(name).unwrap_or_default();
+    match kind {
+        Type::Instant(_) | Type::Epoch | Type::Datetime => {
+            let shown = match value.len() {
+                // A day begins at midnight, and ends before the next one.
+                10 => format!("{value}T{}", if name == "until" { "23:59:59" } else { "00:00" }),
+                _ => value.strip_suffix('Z').unwrap_or(value).to_owned(),
+            };
+            let is_moment =
+                shown.len() <= "2026-01-15T10:00:00.000".len() && shown.parse::<DateTime>().is_ok();
+            let form = if value.is_empty() || is_moment { "datetime-local" } else { "text" };
+            let shown = if form == "text" { value } else { &shown };
+            html! { input id=(name) name=(name) type=(form) step="any" value=(shown) autocomplete="off"; }
+        }
+        Type::Choice(_) | Type::Bool | Type::Int | Type::Sequence | Type::Float | Type::Decimal => {
+            layout::input(name, name, kind, value, true, false)
+        }
+        Type::Date if value.is_empty() || value.parse::<larder::jiff::civil::Date>().is_ok() => {
+            layout::input(name, name, kind, value, true, false)
+        }
+        _ => html! { input id=(name) name=(name) value=(value) autocomplete="off" spellcheck="false"; },
+    }
+}
+
+/// The file of the schema that an entity is of.
+fn schema_file(room: &Room<'_>, kind: &Kind<'_>) -> String {
+    let is_it = |open: &&Arc<Open>| open.schema().system == kind.schema().system;
+    let file = room.known.files.iter().find(|file| file.open.as_ref().filter(is_it).is_some());
+    file.map(|file| file.path.display().to_string()).unwrap_or_default()
+}
+
+/// What a view is as code beside its request: a command, and Rust on the layer.
+struct Code {
+    command: Option<String>,
+    rust: Option<String>,
 }
 
 fn results<T>(
@@ -410,7 +485,7 @@ fn results<T>(
     delete: &Url,
     rows: &Rows,
     found: &Found<T>,
-    command: Option<String>,
+    code: Code,
 ) -> Markup {
     let given = &query::settled(&room.given);
     let this = given.onto(here.clone());
@@ -422,7 +497,7 @@ fn results<T>(
             p role="status" {
                 b { (show::count(rows.rows.len() as u64, "row")) }
                 @if found.cursor.is_some() { ", and more" }
-                span.quiet { " · took " (show::units(found.units)) " read units" }
+                span.quiet { " · took " (Units { read: found.units, write: 0.0 }) }
             }
             span.grow {}
             a.button.small href=(first.clone().with("format", "json")) download { "JSON" }
@@ -479,7 +554,7 @@ fn results<T>(
                 }
             }
         }
-        (as_code(room, &found.request, command))
+        (as_code(room, &found.request, code))
     }
 }
 
@@ -500,13 +575,15 @@ fn columns(here: &Url, given: &Given, rows: &Rows) -> Markup {
     }
 }
 
-fn as_code(room: &Room<'_>, request: &Json, command: Option<String>) -> Markup {
+fn as_code(room: &Room<'_>, request: &Json, code: Code) -> Markup {
     let store: Option<Address> = room.house.store().place().parse().ok();
     let endpoint = match store {
         Some(Address::DynamoDb { endpoint }) => endpoint,
         _ => None,
     };
-    let blocks = command.map(|text| ("larder", text)).into_iter().chain([
+    let rust = code.rust.unwrap_or_else(|| code::rust(request, endpoint.as_deref()));
+    let blocks = code.command.map(|text| ("larder", text)).into_iter().chain([
+        ("Rust", rust),
         ("boto3", code::boto3(request, endpoint.as_deref())),
         ("aws-sdk v3", code::javascript(request, endpoint.as_deref())),
     ]);
@@ -633,9 +710,14 @@ fn record_row(kind: &Kind<'_>, entry: &Entry, typed: bool) -> Map<String, Json> 
     fields.chain(states).collect()
 }
 
-fn item_row(room: &Room<'_>, table: &TableName, keys: &KeySchema, item: &Item) -> Map<String, Json> {
+pub(super) fn item_row(
+    room: &Room<'_>,
+    table: &TableName,
+    keys: Option<&KeySchema>,
+    item: &Item,
+) -> Map<String, Json> {
     let hidden = item::secrets(room, table, item);
-    let is_key = |name: &str| keys.attributes().any(|key| key.name == name);
+    let is_key = |name: &str| keys.is_some_and(|keys| keys.attributes().any(|key| key.name == name));
     let mut shown = Item::new();
     for (name, value) in item.iter().filter(|(name, _)| !hidden.contains(*name) || is_key(name)) {
         shown.insert(name.clone(), value.clone());
@@ -644,7 +726,7 @@ fn item_row(room: &Room<'_>, table: &TableName, keys: &KeySchema, item: &Item) -
 }
 
 /// A download under way: page after page is read until there is no more, or it is enough.
-struct File<'a> {
+pub(super) struct File<'a> {
     name: String,
     /// The first columns; others follow as they are found.
     names: Vec<String>,
@@ -662,7 +744,13 @@ struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    fn new(name: String, names: Vec<String>, format: &'a str, by: Option<&'a str>, given: &'a Given) -> Self {
+    pub(super) fn new(
+        name: String,
+        names: Vec<String>,
+        format: &'a str,
+        by: Option<&'a str>,
+        given: &'a Given,
+    ) -> Self {
         let wrong = match (format, by) {
             ("csv" | "json", Some(_)) => None,
             ("csv" | "json", None) => Some(
@@ -687,7 +775,7 @@ impl<'a> File<'a> {
     }
 
     /// What is to be read next: by which index, from where, and how many rows.
-    fn wants(&self) -> Option<(&'a str, Given, usize)> {
+    pub(super) fn wants(&self) -> Option<(&'a str, Given, usize)> {
         if self.told.is_some() {
             return None;
         }
@@ -698,7 +786,11 @@ impl<'a> File<'a> {
         Some((self.by, pairs.chain(cursor).collect(), most))
     }
 
-    fn take<T>(&mut self, found: Result<Found<T>, Wrong>, row: impl Fn(&T, bool) -> Map<String, Json>) {
+    pub(super) fn take<T>(
+        &mut self,
+        found: Result<Found<T>, Wrong>,
+        row: impl Fn(&T, bool) -> Map<String, Json>,
+    ) {
         let found = match found {
             Ok(found) => found,
             Err(wrong) => return self.told = Some(Err(wrong)),
@@ -720,7 +812,7 @@ impl<'a> File<'a> {
     }
 
     /// The file. Its name says where it was cut.
-    fn answer(self) -> answer::Answer {
+    pub(super) fn answer(self) -> answer::Answer {
         match self.told {
             Some(Err(Wrong::Asked(text))) => return answer::told(StatusCode::BAD_REQUEST, text),
             Some(Err(Wrong::Denied(text))) => return answer::told(StatusCode::FORBIDDEN, text),

@@ -1,11 +1,11 @@
 //! Checks before anything is sent to be written: what a browser can hold a field to by itself, and what the schema says of a
 //! draft. Nothing is read and nothing is written.
 
-use larder_model::Number;
+use larder_model::{Number, TableName};
 use larder_schema::schema::{Field, Pattern};
 use larder_schema::{Schema, Type};
 
-use super::{Page, edit};
+use super::{Page, Room, edit};
 use crate::address::{Given, Url};
 use crate::answer;
 use crate::house::Kind;
@@ -105,9 +105,32 @@ pub(super) fn draft(kind: &Kind<'_>, form: &Given) -> Page {
     Ok(answer::json(&serde_json::json!({ "wrong": told })))
 }
 
+/// What is wrong with an item that somebody writes as JSON: what DynamoDB cannot read, and what the schema of its table does not allow. A
+/// secret that is only said to be there is left as it is.
+pub(super) fn item(room: &Room<'_>, table: &TableName, form: &Given) -> Page {
+    let text = form.get("item").unwrap_or_default();
+    let wrong = edit::read_draft(text).and_then(|(item, kept)| {
+        let Some(known) = room.known.table(table) else { return Ok(()) };
+        let broken = known.checker.check(None, &item, room.house.now());
+        let told: Vec<String> =
+            broken.iter().filter(|it| !kept.contains(&it.attribute)).map(ToString::to_string).collect();
+        if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
+    });
+    let wrong = match wrong {
+        Ok(()) => serde_json::json!({}),
+        Err(told) => serde_json::json!({ "item": told }),
+    };
+    Ok(answer::json(&serde_json::json!({ "wrong": wrong })))
+}
+
 /// Where a form has its drafts checked.
 pub(super) fn url(kind: &Kind<'_>) -> Url {
     Url::to(["check", &kind.schema().system, &kind.entity.name])
+}
+
+/// The same of an item as JSON.
+pub(super) fn item_url(table: &TableName) -> Url {
+    Url::to(["check", table.as_str()])
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::item::{self, Found, item_url};
 use super::{Fault, Page, Room, check, layout};
 use crate::address::{Given, Url};
 use crate::answer;
+use crate::deed::Deed;
 use crate::house::Kind;
 use crate::query::is_denied;
 use crate::show;
@@ -64,6 +65,7 @@ pub(super) async fn edit(room: &Room<'_>, table: &TableName, form: Option<&Given
             "There is no item {line} in {table} any more: somebody deleted it, or it expired."
         )));
     };
+    room.offered(Deed::Update(table, &found.key))?;
     let kind = room.known.kind(table, &before);
     let as_json = room.given.get("as") == Some("json");
     if let (Some(kind), false) = (&kind, as_json)
@@ -462,6 +464,18 @@ fn read_raw(text: &str, before: &Item, secrets: &BTreeSet<String>) -> Result<Ite
     Ok(item)
 }
 
+/// The item of a text that somebody is writing, and the attributes of it that are said to be secrets and stay what they are.
+pub(super) fn read_draft(text: &str) -> Result<(Item, BTreeSet<String>), String> {
+    let mut json: Json = serde_json::from_str(text).map_err(|error| format!("This is not JSON: {error}"))?;
+    let mut kept = BTreeSet::new();
+    if let Json::Object(members) = &mut json {
+        let secrets = members.iter().filter(|(_, value)| **value == hidden()).map(|(name, _)| name.clone());
+        kept = secrets.collect();
+        members.retain(|name, _| !kept.contains(name));
+    }
+    Ok((show::read_item(&json.to_string())?, kept))
+}
+
 #[expect(clippy::too_many_arguments, reason = "what a form shows, used twice")]
 fn raw_form(
     room: &Room<'_>,
@@ -482,7 +496,7 @@ fn raw_form(
             @if kind.is_some() { a.button href=(edit_url(table, found, false)) { "As a form" } }
         }
         (told(wrong))
-        form.record method="post" action=(edit_url(table, found, true)) {
+        form.record method="post" action=(edit_url(table, found, true)) data-check=(check::item_url(table)) {
             (layout::token(room))
             input type="hidden" name="seen" value=(show::digest(before));
             (raw_area(text, !wrong.is_empty()))
@@ -667,6 +681,7 @@ fn conflict(
 
 /// A record that is not there yet, perhaps begun from one that is.
 pub(super) async fn new(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>) -> Page {
+    room.offered(Deed::Put(kind.name))?;
     let mut texts = BTreeMap::new();
     let mut wrong = Wrong::default();
     if let Some(form) = form {
@@ -710,6 +725,7 @@ pub(super) async fn new(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>) 
 
 /// An item that is not there yet, in a table as it is.
 pub(super) async fn new_item(room: &Room<'_>, table: &TableName, form: Option<&Given>) -> Page {
+    room.offered(Deed::Put(table))?;
     let deployed = room.deployed(table).await?;
     let keys: Vec<&str> = deployed.definition.key.attributes().map(|key| key.name.as_str()).collect();
     let mut wrong = Vec::new();
@@ -768,7 +784,7 @@ pub(super) async fn new_item(room: &Room<'_>, table: &TableName, form: Option<&G
         (layout::trail(&[(table.to_string(), here.clone())]))
         h1 { "New item" }
         (told(&wrong))
-        form.record method="post" action=(Url::to(["items", table.as_str(), "new"])) {
+        form.record method="post" action=(Url::to(["items", table.as_str(), "new"])) data-check=(check::item_url(table)) {
             (layout::token(room))
             (raw_area(&text, !wrong.is_empty()))
             div.do { button.primary type="submit" { "Make it" } " " a.button href=(here) { "Leave it" } }
@@ -786,6 +802,7 @@ pub(super) async fn delete(room: &Room<'_>, table: &TableName, form: Option<&Giv
     let Some(item) = &found.item else {
         return Err(Fault::Absent(format!("There is no item {line} in {table} any more.")));
     };
+    room.offered(Deed::Delete(table, Some(&found.key)))?;
     let kind = room.known.kind(table, item);
     let back = match &kind {
         Some(kind) => Url::to(["browse", &kind.schema().system, &kind.entity.name]),

@@ -1,12 +1,13 @@
 //! The past: what became of one item, and how it was at a moment; and the changes of a table as they come.
 //!
 //! Both are read from the change log, which a table keeps for its stream and for recovery (`pitr`). Only a store that this
-//! process has open can be asked; of others the changes are those that come by the stream while somebody looks.
+//! process has open can be asked for it. Of others the changes of a table are those that come by its stream while somebody looks,
+//! and the past of an item is the day that the stream keeps, read once somebody has seen what that takes.
 
-use larder::UnixTime;
 use larder::jiff::Timestamp;
 use larder::store::ops::Event;
 use larder::store::{Lookback, PastChange};
+use larder::{Store, UnixTime};
 use larder_model::{Item, TableName};
 use maud::{Markup, html};
 
@@ -14,7 +15,7 @@ use super::item::{self, Found, item_url, key_line, on};
 use super::{Fault, Page, Room, edit, layout};
 use crate::address::Url;
 use crate::show;
-use crate::tails::Came;
+use crate::tails::{Came, PAGES_MAX};
 
 /// Changes on a page.
 const CHANGES: usize = 100;
@@ -47,9 +48,12 @@ pub(super) async fn item(room: &Room<'_>, table: &TableName) -> Page {
     let below = number(room, "before")?;
     let store = room.house.store_of(table, &room.known);
     let body = match store.look_back(table, Some(found.key.clone()), below, CHANGES).await? {
-        None => not_here(room),
+        None => by_stream_of_item(room, &store, table, &found, &here).await?,
         Some(past) if past.changes.is_empty() && past.more_before.is_none() => nothing(table, &past, "item"),
-        Some(past) => steps(room, table, &found, &past, below.is_some(), &here).await?,
+        Some(past) => {
+            let end = if below.is_some() { End::Newer } else { End::Now };
+            steps(room, table, &found, &past, end, &here).await?
+        }
     };
     let main = html! { (head) (body) };
     Ok(room.page_of(&format!("History of {line}"), "", &main))
@@ -63,15 +67,55 @@ fn number(room: &Room<'_>, name: &str) -> Result<Option<u64>, Fault> {
     room.given.said(name).map(read).transpose()
 }
 
-/// Why a store from outside has no past to show.
-fn not_here(room: &Room<'_>) -> Markup {
-    html! {
-        div.empty {
-            h2 { "The past cannot be asked from here" }
-            p { "This console looks at " span.mono { (room.house.store().place()) } " as any client does, and DynamoDB's protocol has no question for what an item was. "
-                "The console of " code { "larder serve" } ", and of a directory, reads the change log. On AWS a table can be restored to a moment." }
-        }
+/// The past of an item of a store from outside: what the stream of its table still has.
+async fn by_stream_of_item(
+    room: &Room<'_>,
+    store: &Store,
+    table: &TableName,
+    found: &Found,
+    here: &Url,
+) -> Result<Markup, Fault> {
+    let place = room.house.store().place();
+    if room.given.said("scan").is_none() {
+        return Ok(html! {
+            div.empty {
+                h2 { "Read the stream?" }
+                p { "This console looks at " span.mono { (place) } " as any client does: the past of an item is what the stream of "
+                    span.mono { (table) } " still has, the changes of a day. It is read from its oldest change on, all items of the table, up to "
+                    (PAGES_MAX) " pages of a megabyte from each shard at a time. AWS lists $0.02 for 100,000 such reads, after the first 2,500,000 of a month; it was not tried there." }
+                p { a.button.primary #scan href=(here.clone().with("scan", "1")) { "Read the stream" } " "
+                    a.button href=(Url::to(["changes", table.as_str()])) { "See what changes from now on" } }
+            }
+        });
     }
+    let Some(came) = room.house.tails().look(store, table, Some(&found.key)).await? else {
+        return Ok(html! {
+            div.empty {
+                h2 { "The past is not kept" }
+                p { span.mono { (table) } " has no stream, and this console looks at " span.mono { (place) } " as any client does. " code { "stream both" }
+                    " in its schema, or " b { "Change it" } " on its page, keeps every change for a day from then on. The console of " code { "larder serve" }
+                    ", and of a directory, also reads what recovery keeps; on AWS a table can be restored to a moment beside this one." }
+            }
+        });
+    };
+    let (looked, latest) = (came.looked, came.latest);
+    let more = here.clone().with("scan", "1");
+    let status = html! {
+        p role="status" { (show::count(looked, "change")) " of the table looked through"
+            @if let Some(latest) = latest { ", up to " (millis(latest)) }
+            @if came.is_all { ": all that the stream has." } @else { ". " a.button #next href=(more) { "Read on" } }
+            @if came.is_cut { " This item changed too often: only the newest changes are kept here." }
+        }
+    };
+    if came.changes.is_empty() {
+        return Ok(html! { (status) div.empty { h2 { "Nothing is known to have changed" }
+        p { "The stream of " span.mono { (table) } " has no change of this item " @if came.is_all { "in the day that it keeps." } @else { "up to there." } } } });
+    }
+    let past =
+        Lookback { item: None, changes: came.changes, more_before: None, is_kept: true, whole_since: None };
+    let end = if came.is_all { End::Now } else { End::Unread };
+    let steps = steps(room, table, found, &past, end, &here.clone().with("scan", "1")).await?;
+    Ok(html! { (status) (steps) })
 }
 
 fn nothing(table: &TableName, past: &Lookback, what: &str) -> Markup {
@@ -88,6 +132,17 @@ fn nothing(table: &TableName, past: &Lookback, what: &str) -> Markup {
             }
         }
     }
+}
+
+/// What comes after the newest of the changes that a page shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing.
+    Now,
+    /// The changes of the page before.
+    Newer,
+    /// What was not read yet.
+    Unread,
 }
 
 /// What is known of each change, newest first.
@@ -110,12 +165,12 @@ async fn steps(
     table: &TableName,
     found: &Found,
     past: &Lookback,
-    goes_on: bool,
+    end: End,
     here: &Url,
 ) -> Result<Markup, Fault> {
     let mut steps = known(past);
     // The first was the last of the page before: it says what the second made.
-    if goes_on && steps.len() > 1 {
+    if end == End::Newer && steps.len() > 1 {
         steps.remove(0);
     }
     let moment = room.given.said("moment").map(read_moment).transpose()?;
@@ -132,7 +187,7 @@ async fn steps(
                 h2 {
                     @match moment {
                         Some(moment) => { "As it was at " (millis(moment)) },
-                        None => { "As it was from " (millis(step.change.time)) @if let Some(until) = until { " to " (millis(until)) } @else if !goes_on { " until now" } },
+                        None => { "As it was from " (millis(step.change.time)) @if let Some(until) = until { " to " (millis(until)) } @else if end == End::Now { " until now" } },
                     }
                 }
                 (as_it_was(room, table, found, &step.after).await)
@@ -151,7 +206,7 @@ async fn steps(
         @else { p.quiet { "The log is kept for a stream, which forgets after a day; without recovery there may be gaps." } }
         (line(&steps, chosen, here, room.house.now()))
         form.ask action=(here) method="get" {
-            @for name in ["pk", "sk"] { @if let Some(value) = room.given.get(name) { input type="hidden" name=(name) value=(value); } }
+            @for name in ["pk", "sk", "scan"] { @if let Some(value) = room.given.get(name) { input type="hidden" name=(name) value=(value); } }
             div.field {
                 label for="moment" { "as it was at " span.quiet { "a moment, UTC" } }
                 input #moment name="moment" value=[room.given.get("moment")] placeholder="2026-01-15T10:00:00Z" autocomplete="off" spellcheck="false";
@@ -305,7 +360,7 @@ pub(super) async fn table(room: &Room<'_>, table: &TableName) -> Page {
     };
     let store = house.store_of(table, &room.known);
     let body = match store.look_back(table, None, below, CHANGES * 2).await? {
-        None => match house.tails().look(&store, table).await? {
+        None => match house.tails().look(&store, table, None).await? {
             None => no_stream(room, table),
             Some(came) => {
                 let rows: Vec<&PastChange> = came.changes.iter().filter(is_wanted).take(CHANGES).collect();

@@ -1,7 +1,7 @@
 //! All records with something in common: what removing them costs, and then the removal.
 
 use larder::text::Reader;
-use larder::{Entry, Invalidation, Plan, Progress};
+use larder::{Entry, Invalidation, InvalidationPlan, Progress};
 use maud::html;
 
 use super::{Fault, Page, Room, layout};
@@ -87,7 +87,7 @@ pub(super) async fn show(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>)
 }
 
 /// Removes them while the reader looks on, or does not.
-fn begin(room: &Room<'_>, kind: &Kind<'_>, plan: Plan, back: Url) -> Page {
+fn begin(room: &Room<'_>, kind: &Kind<'_>, plan: InvalidationPlan, back: Url) -> Page {
     let (name, items) = (kind.full_name(), plan.items());
     tracing::info!(entity = name, items, "the console invalidates records");
     let title = format!("Invalidating {name}");

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use larder::Entry;
-use larder::store::Deployed;
-use larder_model::{AttributeValue, Item, TableName};
-use larder_schema::{FRESH_UNTIL, Field, VERSION};
+use larder::store::ops::{Query, ReturnCapacity};
+use larder::store::{Deployed, Page as Read};
+use larder_expr::{KeyCondition, KeyTest, SortTest};
+use larder_model::{AttributeValue, IndexDefinition, Item, TableName};
+use larder_schema::schema::{Collection, Index};
+use larder_schema::{Argument, FRESH_UNTIL, Field, VERSION};
 use maud::{Markup, html};
 use serde_json::Value as Json;
 
@@ -14,7 +17,11 @@ use super::{Fault, Page, Room, layout};
 use crate::address::{Given, Url};
 use crate::deed::Deed;
 use crate::house::{Kind, KnownTable, key_value};
+use crate::query::{self, is_denied};
 use crate::show;
+
+/// Members of a collection that are shown.
+const MEMBERS: usize = 25;
 
 /// An item that an address names, with all that is known of it.
 pub(super) struct Found {
@@ -106,6 +113,10 @@ pub(super) async fn show(room: &Room<'_>, table: &TableName, reveal: bool) -> Pa
         Some(kind) => Url::to(["browse", &kind.schema().system, &kind.entity.name]).to_string(),
         None => "/tables".to_owned(),
     };
+    let members = match &kind {
+        Some(kind) => members(room, kind, &found, item).await?,
+        None => html! {},
+    };
     let url = |last: &str| on(Url::to(["item", table.as_str(), last]), keys.clone(), item);
     let title = kind.as_ref().map_or_else(|| "Item".to_owned(), |kind| kind.entity.name.clone());
     let main = html! {
@@ -137,6 +148,8 @@ pub(super) async fn show(room: &Room<'_>, table: &TableName, reveal: bool) -> Pa
         @if let (Some(kind), Some(entry)) = (&kind, &entry) { (record(room, kind, item, entry, reveal)) }
         @if let Some(known) = known { (violations(room, known, item)) }
         @if let (Some(kind), true) = (&kind, room.may(Deed::Update(table, &found.key))) { (super::board::steps(room, kind, item, &keys)) }
+        (members)
+        (in_indexes(table, &found, kind.as_ref().map(|kind| (kind, entry.as_ref())), item, &hidden))
         section.card {
             h2 { "Attributes" }
             (attributes(item, kind.as_ref(), &hidden, &keys))
@@ -185,6 +198,9 @@ pub(super) fn record(
                         }
                     }
                 }
+                @if let Some(since) = kind.shelf.stored_at(item) {
+                    div { span.quiet { "kept since" } (show::away(since, now)) span.quiet { (show::unix_moment(since)) } }
+                }
                 @if let Some(at) = expires {
                     div { span.quiet { "ends" } @if at.seconds() < now.seconds() { span.badge.bad { "expired" } } @else { (show::away(at, now)) }
                         span.quiet { (show::unix_moment(at)) } }
@@ -222,6 +238,182 @@ pub(super) fn record(
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Where an item is in each index of its table, with the way to what is beside it; or what it lacks to be there.
+fn in_indexes(
+    table: &TableName,
+    found: &Found,
+    record: Option<(&Kind<'_>, Option<&Result<Entry, larder::Error>>)>,
+    item: &Item,
+    hidden: &BTreeSet<String>,
+) -> Markup {
+    let deployed = &found.deployed.definition.indexes;
+    let declared =
+        |name: &str| record.and_then(|(kind, _)| kind.table.indexes.iter().find(|it| it.name == name));
+    let missing = record.into_iter().flat_map(|(kind, _)| &kind.table.indexes);
+    let missing: Vec<&Index> =
+        missing.filter(|index| deployed.iter().all(|it| it.name.as_str() != index.name)).collect();
+    if deployed.is_empty() && missing.is_empty() {
+        return html! {};
+    }
+    let row = |index: &IndexDefinition| {
+        let known = declared(index.name.as_str());
+        let keys: Vec<&str> = index.key.attributes().map(|key| key.name.as_str()).collect();
+        let lacks: Vec<&str> = keys.iter().copied().filter(|name| !item.contains(name)).collect();
+        let entry = record.and_then(|(kind, entry)| Some((kind, entry?.as_ref().ok()?)));
+        let url = entry
+            .zip(known)
+            .and_then(|((kind, entry), known)| beside(kind, entry, known, item))
+            .unwrap_or_else(|| {
+                let url = Url::to(["items", table.as_str()]).with("by", query::by_index(index.name.as_str()));
+                index
+                    .key
+                    .partition
+                    .iter()
+                    .fold(url, |url, key| url.with(format!("a.{}", key.name), key_cell(item.get(&key.name))))
+            });
+        html! {
+            tr {
+                th scope="row" {
+                    (known.map_or(index.name.as_str(), |known| &known.alias))
+                    @if known.is_some_and(|known| known.alias != known.name) { p.quiet.mono { (index.name) } }
+                }
+                td {
+                    @if !lacks.is_empty() {
+                        span.quiet { "not in it: lacks " span.mono { (lacks.join(", ")) } }
+                    } @else {
+                        @for key in &keys {
+                            div {
+                                span.quiet.mono { (key) " " }
+                                @if hidden.contains(*key) { (show::secret()) } @else { span.mono { (key_cell(item.get(key))) } }
+                            }
+                        }
+                    }
+                }
+                td { @if lacks.is_empty() && !keys.iter().any(|key| hidden.contains(*key)) { a href=(url) { "What is beside it" } } }
+            }
+        }
+    };
+    html! {
+        section.card {
+            h2 { "In its indexes" }
+            div.scroll tabindex="0" role="region" aria-label="Indexes" {
+                table.fields {
+                    thead { tr { th { "Index" } th { "Its keys there" } th { "Partition" } } }
+                    tbody {
+                        @for index in deployed { (row(index)) }
+                        @for index in &missing {
+                            tr { th scope="row" { (index.alias) } td { span.quiet { "the table has no such index" } } td {} }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The partition of an index that a record is in, as a view of its entity.
+fn beside(kind: &Kind<'_>, entry: &Entry, index: &Index, item: &Item) -> Option<Url> {
+    let access = kind.entity.access(kind.table, Some(index))?;
+    let text = |argument: &Argument| {
+        let field = kind.entity.field(&argument.name).zip(entry.fields.get(&argument.name));
+        let Some((field, value)) = field else {
+            let key = index.partition.iter().find(|key| key.name == argument.name)?;
+            return Some(key_cell(Some(item.get(&key.attribute)?)));
+        };
+        Some(match larder::text::to_json(kind.schema(), &field.kind, value) {
+            Json::String(text) => text,
+            json => json.to_string(),
+        })
+    };
+    let url = Url::to(["browse", &kind.schema().system, &kind.entity.name]).with("by", &index.alias);
+    access
+        .arguments
+        .iter()
+        .try_fold(url, |url, argument| Some(url.with(format!("a.{}", argument.name), text(argument)?)))
+}
+
+/// What shares the partition of a record, where the schema makes a collection of it: by one Query, which is bounded.
+async fn members(room: &Room<'_>, kind: &Kind<'_>, found: &Found, item: &Item) -> Result<Markup, Fault> {
+    let is_of = |collection: &&Collection| collection.members.contains(&kind.entity.name);
+    let collections: Vec<&Collection> = kind.table.collections.iter().filter(is_of).collect();
+    let partition = found.deployed.definition.key.partition.first();
+    let Some((name, value)) = partition.and_then(|key| Some((&key.name, item.get(&key.name)?))) else {
+        return Ok(html! {});
+    };
+    if collections.is_empty() {
+        return Ok(html! {});
+    }
+    let test = KeyTest { attribute: name.as_str().into(), test: SortTest::Equal(value.clone().into()) };
+    let query = Query {
+        table: kind.name.clone(),
+        index: None,
+        key_condition: KeyCondition { tests: vec![test] },
+        filter: None,
+        legacy_filter: false,
+        projection: None,
+        select: None,
+        limit: Some(MEMBERS),
+        forward: true,
+        start: None,
+        consistent: false,
+        skip_damaged: false,
+        capacity: ReturnCapacity::Total,
+    };
+    let read = match room.house.store_of(kind.name, &room.known).query(query).await {
+        Ok(read) => read,
+        Err(error) if is_denied(&error) => return Ok(html! {}),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(html! { @for collection in &collections { (of_collection(room, kind, found, collection, &read)) } })
+}
+
+fn of_collection(
+    room: &Room<'_>,
+    kind: &Kind<'_>,
+    found: &Found,
+    collection: &Collection,
+    read: &Read,
+) -> Markup {
+    let keys = found.keys();
+    let of = |item: &Item| room.known.kind(kind.name, item).map(|kind| kind.entity.name.clone());
+    let members = read.items.iter().filter_map(|item| Some((of(item)?, item)));
+    let members: Vec<(String, &Item)> =
+        members.filter(|(entity, _)| collection.members.contains(entity)).collect();
+    let all = Url::to(["items", kind.name.as_str()]).with("by", query::BY_KEY);
+    let all = match keys.first() {
+        Some(key) => all.with(format!("a.{key}"), key_cell(found.key.get(key))),
+        None => all,
+    };
+    let absent: Vec<&str> = collection
+        .members
+        .iter()
+        .filter(|name| members.iter().all(|(entity, _)| entity != *name))
+        .map(String::as_str)
+        .collect();
+    html! {
+        section.card {
+            h2 { "Collection " (collection.name) }
+            @if !collection.docs.is_empty() { p.quiet { (collection.docs.join(" ")) } }
+            ul.members {
+                @for (entity, item) in &members {
+                    @let is_this = keys.iter().all(|key| item.get(key) == found.key.get(key));
+                    li {
+                        (entity) " "
+                        @if is_this { span.mono { (key_line(&keys, item)) } " " span.quiet { "this one" } }
+                        @else { a.mono href=(item_url(kind.name, keys.clone(), item)) { (key_line(&keys, item)) } }
+                    }
+                }
+            }
+            p.quiet {
+                @if read.last_key.is_some() { "More than the first " (show::count(read.items.len() as u64, "item")) " of the partition: "
+                    a href=(all) { "all of it" } ". " }
+                @else if !absent.is_empty() { "No " (absent.join(", ")) " is there. " }
+                "Took " (show::units(read.units)) " read units."
             }
         }
     }

@@ -54,6 +54,7 @@ pub(super) fn page(room: &Room<'_>, title: &str, here: &str, main: &Markup) -> M
                     nav aria-label="Systems and tables" {
                         (link("/", "Overview"))
                         (link("/tables", "Tables"))
+                        (link("/statement", "Statement"))
                         @if room.might_see(Shown::Requests) { (link("/requests", "Requests")) }
                         @for file in &known.files {
                             @let name = file.name();
@@ -127,8 +128,10 @@ fn stranger(head: &Markup, main: &Markup) -> Markup {
     }
 }
 
-const KEYS: [(&str, &str); 7] = [
+const KEYS: [(&str, &str); 9] = [
     ("/", "find an entity, a table or a field"),
+    ("s", "write a statement"),
+    ("Ctrl Enter", "run the statement"),
     ("j k", "next row, row before"),
     ("Enter", "open the row"),
     ("x", "choose the row"),
@@ -146,6 +149,7 @@ fn done(word: &str) -> Option<&'static str> {
         "deleted" => "Deleted.",
         "released" => "Released: it can be claimed again.",
         "moved" => "Moved.",
+        "retried" => "It does not pause any more: it is due again.",
         "changed" => "Changed. Some changes take the store a while.",
         "kept" => "Backed up.",
         "restored" => "It is being brought back into this table.",

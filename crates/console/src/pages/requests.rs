@@ -1,7 +1,10 @@
 //! The last requests that the server answered: the slowest and the most costly on top. No key and nothing of an item is in them.
 
+use std::ops::Deref;
+
 use larder::UnixTime;
 use larder::jiff::Timestamp;
+use larder_model::TableName;
 use maud::{Markup, html};
 
 use super::{Page, Room};
@@ -12,6 +15,29 @@ use crate::show;
 /// How many are on top, and how many are listed below.
 const TOP: usize = 5;
 const LISTED: usize = 100;
+
+/// A request, with what its reader calls its table.
+struct Line {
+    /// One of another region or account has both before its name, and no page here.
+    table: Option<String>,
+    request: ServedRequest,
+}
+
+impl Line {
+    fn new(room: &Room<'_>, request: ServedRequest) -> Self {
+        let shown =
+            |table: &TableName| room.guest.map_or_else(|| table.to_string(), |guest| guest.shown(table));
+        Self { table: request.table.as_ref().map(shown), request }
+    }
+}
+
+impl Deref for Line {
+    type Target = ServedRequest;
+
+    fn deref(&self) -> &ServedRequest {
+        &self.request
+    }
+}
 
 pub(super) fn show(room: &Room<'_>) -> Page {
     let Some(requests) = &room.desk.requests else {
@@ -25,7 +51,7 @@ pub(super) fn show(room: &Room<'_>) -> Page {
         };
         return Ok(room.page_of("Requests", "/requests", &main));
     };
-    let mut all = requests();
+    let mut all: Vec<Line> = requests().into_iter().map(|request| Line::new(room, request)).collect();
     all.reverse();
     let given = &room.given;
     let (table, operation) = (given.said("table"), given.said("operation"));
@@ -36,7 +62,7 @@ pub(super) fn show(room: &Room<'_>) -> Page {
     let mut operations: Vec<&str> = all.iter().map(|request| request.operation).collect();
     operations.sort_unstable();
     operations.dedup();
-    let wanted: Vec<&ServedRequest> = all
+    let wanted: Vec<&Line> = all
         .iter()
         .filter(|request| table.is_none_or(|table| request.table.as_deref() == Some(table)))
         .filter(|request| operation.is_none_or(|operation| request.operation == operation))
@@ -44,8 +70,7 @@ pub(super) fn show(room: &Room<'_>) -> Page {
         .collect();
     let mut slowest = wanted.clone();
     slowest.sort_by_key(|request| std::cmp::Reverse(request.took));
-    let mut costly: Vec<&ServedRequest> =
-        wanted.iter().copied().filter(|request| request.units > 0.0).collect();
+    let mut costly: Vec<&Line> = wanted.iter().copied().filter(|request| request.units > 0.0).collect();
     costly.sort_by(|a, b| b.units.total_cmp(&a.units));
     let failed = wanted.iter().filter(|request| request.error.is_some()).count();
     let units: f64 = wanted.iter().map(|request| request.units).fold(0.0, |sum, units| sum + units);
@@ -93,7 +118,7 @@ pub(super) fn show(room: &Room<'_>) -> Page {
 }
 
 /// The first of an order, with what they are ordered by in front.
-fn top(name: &str, requests: &[&ServedRequest]) -> Markup {
+fn top(name: &str, requests: &[&Line]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(name) {
             table {
@@ -113,12 +138,12 @@ fn top(name: &str, requests: &[&ServedRequest]) -> Markup {
     }
 }
 
-fn units(request: &ServedRequest) -> String {
+fn units(request: &Line) -> String {
     let kind = if request.writes { "W" } else { "R" };
     if request.units > 0.0 { format!("{} {kind}", show::units(request.units)) } else { String::new() }
 }
 
-fn list(name: &str, requests: &[&ServedRequest]) -> Markup {
+fn list(name: &str, requests: &[&Line]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(name) {
             table {
@@ -130,7 +155,7 @@ fn list(name: &str, requests: &[&ServedRequest]) -> Markup {
                             td { (request.operation) }
                             td {
                                 @if let Some(table) = &request.table {
-                                    a href=(Url::to(["tables", table])) { (table) }
+                                    @if table.contains('/') { (table) } @else { a href=(Url::to(["tables", table])) { (table) } }
                                     @if request.tables > 1 { span.quiet { " and " (request.tables - 1) " more" } }
                                 }
                             }

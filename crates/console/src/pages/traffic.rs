@@ -50,7 +50,9 @@ pub(super) fn section(room: &Room<'_>) -> Markup {
 
 /// The size of one table over time, where it is known and may be seen.
 pub(super) fn growth(room: &Room<'_>, table: &TableName) -> Markup {
-    let known = room.desk.pulse.growth(table.as_str()).filter(|_| room.might_see(Shown::Metrics));
+    // The figures are those of the tables that have no region and account of their own; another's of the same name is another table.
+    let is_it = room.guest.is_none_or(|guest| guest.shown(table) == table.as_str());
+    let known = room.desk.pulse.growth(table.as_str()).filter(|_| is_it && room.might_see(Shown::Metrics));
     let Some((seconds, sizes)) = known.filter(|(_, sizes)| sizes.0.len() > 1) else { return html! {} };
     let since = show::away_text(-i64::try_from(seconds).unwrap_or(0));
     html! { div.charts { (chart("Size of the table", &since, &[("", &sizes)], size)) } }

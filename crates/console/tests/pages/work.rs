@@ -1,5 +1,6 @@
 //! What is made and removed while somebody looks on, and drafts that are checked before they are sent.
 
+use super::statement::encoded;
 use super::*;
 
 /// The page of a work, once it is over.
@@ -61,6 +62,37 @@ async fn an_entity_without_records_offers_sample_records() {
     assert!(links(&get(&running, "/browse/lunch/Menu?by=all&scan=1").await.body, "/seed/").is_empty());
     let shown = serve(store, true);
     assert!(links(&get(&shown, "/browse/lunch/Menu?by=all&scan=1").await.body, "/seed/").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_downloaded_is_put_again_and_what_is_wrong_puts_nothing() {
+    let running = start(false).await;
+    let import = "/items/lunch-cache-dev/import";
+    assert!(get(&running, "/items/lunch-cache-dev").await.body.contains(import));
+    let download = get(&running, "/items/lunch-cache-dev?by=all&scan=1&format=json").await;
+    let items: Vec<serde_json::Value> = serde_json::from_str(&download.body).unwrap();
+    assert!(items.len() > 1, "{}", download.body);
+    let form = |text: &str| format!("items={}", encoded(text));
+    let page = over(&running, &post(&running, import, &form(&download.body)).await).await;
+    assert!(page.contains(&format!("0 items put, {} were there and stay", items.len())), "{page}");
+
+    let mut lines: Vec<String> = items.iter().map(ToString::to_string).collect();
+    let mut other = items[0].clone();
+    other["pk"] = serde_json::json!({"S": "kajen-2001-01"});
+    lines.push(other.to_string());
+    let wrong = post(&running, import, &form(&lines.join("\n"))).await;
+    let told = format!("item {}: ", lines.len());
+    assert!(
+        wrong.status == 422 && wrong.body.contains(&told),
+        "its key is not what its fields say: {}",
+        wrong.body
+    );
+    assert_eq!(get(&running, "/item/lunch-cache-dev?pk=kajen-2001-01").await.status, 404, "nothing was put");
+    let page = over(&running, &post(&running, import, &(form(&lines[0]) + "&over=1")).await).await;
+    assert!(page.contains("1 item put"), "{page}");
+    for text in ["", "id=1", "[{]"] {
+        assert_eq!(post(&running, import, &form(text)).await.status, 422, "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -849,13 +849,22 @@ fn updates_of_an_index_follow_the_billing() {
 
 #[test]
 fn definitions_follow_the_indexes_and_keep_their_types() {
-    let numbers =
-        [("pk".to_owned(), KeyType::N), ("x".to_owned(), KeyType::N), ("spare".to_owned(), KeyType::S)];
-    let request = UpdateTable {
-        attributes: numbers.to_vec(),
+    let request = |pk: KeyType| UpdateTable {
+        // What the index does not use is let be.
+        attributes: [("pk", pk), ("x", KeyType::N), ("sk", KeyType::N), ("spare", KeyType::S)]
+            .map(|(name, kind)| (name.to_owned(), kind))
+            .to_vec(),
         ..reindex("", vec![new(index("third", &[("x", H), ("pk", R)]))])
     };
-    let change = change_table(&on_demand_table(), false, &request).expect("a good index");
+    check(
+        "pk is a string",
+        change_table(&on_demand_table(), false, &request(KeyType::N)),
+        "Attributes cannot be redefined. Please check that your \
+         attribute has the same type as previously defined. Existing schema: Schema:[SchemaElement: \
+         key{pk:S:HASH}, SchemaElement: key{sk:S:RANGE}] New schema: Schema:[SchemaElement: key{x:N:HASH}, \
+         SchemaElement: key{pk:N:RANGE}]",
+    );
+    let change = change_table(&on_demand_table(), false, &request(KeyType::S)).expect("a good index");
     assert_eq!(change.created_index, Some(name("third")));
     let mut expected = strings("pk sk l g");
     expected.push(("x".to_owned(), KeyType::N));

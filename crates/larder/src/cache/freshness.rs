@@ -11,6 +11,7 @@ use larder_schema::schema::Policy;
 use larder_schema::{Expr, FRESH_UNTIL, Value};
 
 use crate::entity::Core;
+use crate::shelf::{Record, Shelf};
 
 /// When an item was stored, in Unix seconds, where its TTL alone does not say so.
 pub(crate) const STORED_AT: &str = "larder_stored_at";
@@ -32,7 +33,7 @@ pub(crate) enum Freshness {
     Ageing,
     /// May be given while a new one is fetched.
     Stale,
-    /// May be given when no new one can be had.
+    /// May be given when no new one is available.
     Grace,
     Gone,
 }
@@ -59,10 +60,31 @@ pub(crate) fn freshness(life: Life, policy: &Policy, now: UnixTime) -> Freshness
     }
 }
 
+impl<R: Record> Shelf<R> {
+    /// Since when an item is kept, where that can be told: by what it says, by a field that is `now` at every write, or by its TTL
+    /// counted back.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// let book = library.books().create(NewBook::new("1")).await?;
+    /// assert_eq!(library.books().stored_at(book.kept().key()), None, "nothing of a book says so");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stored_at(&self, item: &Item) -> Option<UnixTime> {
+        stored_at(&self.core, item, self.core.expires(item))
+    }
+}
+
 impl Life {
     pub(crate) fn of(core: &Core, item: &Item) -> Self {
         let fresh_until = core.expires(item);
-        Self { stored_at: stored_at(core, item, fresh_until), fresh_until }
+        let stored_at = stored_at(core, item, fresh_until).unwrap_or_else(|| core.unix_now());
+        Self { stored_at, fresh_until }
     }
 
     /// The life of several items that live as one.
@@ -73,10 +95,10 @@ impl Life {
 }
 
 /// What the item says, else the field that is `now` at every write, else its TTL counted back.
-fn stored_at(core: &Core, item: &Item, fresh_until: Option<UnixTime>) -> UnixTime {
+fn stored_at(core: &Core, item: &Item, fresh_until: Option<UnixTime>) -> Option<UnixTime> {
     let said = item.get(STORED_AT).and_then(AttributeValue::as_number).and_then(Number::to_i64);
     if let Some(seconds) = said {
-        return UnixTime::from_seconds(seconds);
+        return Some(UnixTime::from_seconds(seconds));
     }
     let mut written_now =
         core.entity().fields.iter().filter(|field| {
@@ -87,9 +109,9 @@ fn stored_at(core: &Core, item: &Item, fresh_until: Option<UnixTime>) -> UnixTim
         Value::as_instant(&value)
     });
     match (moment, fresh_until, core.ttl_millis()) {
-        (Some(moment), _, _) => UnixTime::from_millis(moment.as_millisecond()),
-        (None, Some(until), Some(ttl)) => UnixTime::from_millis(until.millis().saturating_sub(ttl)),
-        (None, _, _) => core.unix_now(),
+        (Some(moment), _, _) => Some(UnixTime::from_millis(moment.as_millisecond())),
+        (None, Some(until), Some(ttl)) => Some(UnixTime::from_millis(until.millis().saturating_sub(ttl))),
+        (None, _, _) => None,
     }
 }
 

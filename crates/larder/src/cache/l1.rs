@@ -98,6 +98,11 @@ impl L1 {
         }
     }
 
+    /// Nothing is kept any more.
+    pub(crate) fn clear(&self) {
+        self.entries.clear();
+    }
+
     pub(crate) fn forget(&self, key: &[u8]) {
         self.counter(key).fetch_add(1, Ordering::SeqCst);
         self.entries.remove(key);

@@ -16,10 +16,10 @@ use super::Identity;
 pub(crate) struct Loads(Mutex<HashMap<Identity, Vec<Arc<AtomicBool>>>>);
 
 impl Loads {
-    pub(crate) fn watch(self: &Arc<Self>, key: &Identity) -> Watch {
+    pub(crate) fn begin(self: &Arc<Self>, key: &Identity) -> OngoingLoad {
         let is_overtaken = Arc::<AtomicBool>::default();
         self.0.lock().entry(Arc::clone(key)).or_default().push(Arc::clone(&is_overtaken));
-        Watch { loads: Arc::clone(self), key: Arc::clone(key), is_overtaken }
+        OngoingLoad { loads: Arc::clone(self), key: Arc::clone(key), is_overtaken }
     }
 
     /// The key is written, or may have been.
@@ -36,24 +36,24 @@ impl Loads {
 }
 
 /// One load, while it lasts.
-pub(crate) struct Watch {
+pub(crate) struct OngoingLoad {
     loads: Arc<Loads>,
     key: Identity,
     is_overtaken: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl OngoingLoad {
     pub(crate) fn is_overtaken(&self) -> bool {
         self.is_overtaken.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Watch {
+impl Drop for OngoingLoad {
     fn drop(&mut self) {
         let mut loads = self.loads.0.lock();
-        if let Some(watches) = loads.get_mut(&self.key) {
-            watches.retain(|watch| !Arc::ptr_eq(watch, &self.is_overtaken));
-            if watches.is_empty() {
+        if let Some(ongoing) = loads.get_mut(&self.key) {
+            ongoing.retain(|load| !Arc::ptr_eq(load, &self.is_overtaken));
+            if ongoing.is_empty() {
                 loads.remove(&self.key);
             }
         }

@@ -8,24 +8,22 @@
 //! - What was pushed is waiting, under way, written, replaced by a newer one, or forgotten; never nowhere.
 //! - There is at most one worker, and none is missing while something waits.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use crate::sync::Mutex;
 
 #[derive(Debug)]
 pub(crate) struct Queue<K, W> {
-    state: Mutex<State<K, W>>,
+    state: Mutex<Entries<K, W>>,
     capacity: usize,
 }
 
 #[derive(Debug)]
-struct State<K, W> {
+struct Entries<K, W> {
     order: VecDeque<K>,
     waiting: HashMap<K, W>,
     writing: HashMap<K, W>,
-    /// Under way, and not to be tried again.
-    forgotten: HashSet<K>,
     /// Not to be begun while somebody writes the key past the queue.
     held: HashMap<K, usize>,
     is_running: bool,
@@ -44,11 +42,10 @@ pub(crate) enum Pushed {
 
 impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
     pub(crate) fn new(capacity: usize) -> Self {
-        let state = State {
+        let state = Entries {
             order: VecDeque::new(),
             waiting: HashMap::new(),
             writing: HashMap::new(),
-            forgotten: HashSet::new(),
             held: HashMap::new(),
             is_running: false,
         };
@@ -107,7 +104,6 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         let mut state = self.state.lock();
         for key in keys {
             state.writing.remove(key);
-            state.forgotten.remove(key);
         }
     }
 
@@ -132,27 +128,11 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
         state.is_running = false;
     }
 
-    /// Drops what waits for a key, and says whether a write of it is under way.
-    pub(crate) fn forget(&self, key: &K) -> bool {
-        let mut state = self.state.lock();
-        if state.waiting.remove(key).is_some() {
-            state.order.retain(|waiting| waiting != key);
-        }
-        let is_writing = state.writing.contains_key(key);
-        if is_writing {
-            state.forgotten.insert(key.clone());
-        }
-        is_writing
-    }
-
-    /// Keeps what waits for a key from being begun, if there is anything of it.
+    /// Keeps what waits for a key, or comes to, from being begun. Whether there is anything of it.
     pub(crate) fn hold(&self, key: &K) -> bool {
         let mut state = self.state.lock();
-        let is_known = state.waiting.contains_key(key) || state.writing.contains_key(key);
-        if is_known {
-            *state.held.entry(key.clone()).or_default() += 1;
-        }
-        is_known
+        *state.held.entry(key.clone()).or_default() += 1;
+        state.waiting.contains_key(key) || state.writing.contains_key(key)
     }
 
     pub(crate) fn release(&self, key: &K) {
@@ -182,15 +162,14 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
     /// The newest write of a key that may not have arrived yet.
     pub(crate) fn pending(&self, key: &K) -> Option<W> {
         let state = self.state.lock();
-        let writing = || state.writing.get(key).filter(|_| !state.forgotten.contains(key));
-        state.waiting.get(key).or_else(writing).cloned()
+        state.waiting.get(key).or_else(|| state.writing.get(key)).cloned()
     }
 
     /// The newest write of each key that may not have arrived yet.
     pub(crate) fn all_pending(&self) -> Vec<W> {
         let state = self.state.lock();
-        let replaced = |key: &K| state.waiting.contains_key(key) || state.forgotten.contains(key);
-        let writing = state.writing.iter().filter(|(key, _)| !replaced(key)).map(|(_, write)| write);
+        let newest = state.writing.iter().filter(|(key, _)| !state.waiting.contains_key(*key));
+        let writing = newest.map(|(_, write)| write);
         writing.chain(state.waiting.values()).cloned().collect()
     }
 
@@ -210,10 +189,10 @@ impl<K: Hash + Eq + Clone, W: Clone> Queue<K, W> {
     }
 }
 
-impl<K: Hash + Eq + Clone, W> State<K, W> {
+impl<K: Hash + Eq + Clone, W> Entries<K, W> {
     fn put_back(&mut self, key: &K) {
         let Some(write) = self.writing.remove(key) else { return };
-        if !self.forgotten.remove(key) && !self.waiting.contains_key(key) {
+        if !self.waiting.contains_key(key) {
             self.waiting.insert(key.clone(), write);
             self.order.push_front(key.clone());
         }

@@ -22,26 +22,26 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use larder_engine::ops::{DeleteItem, PutItem, UpdateItem, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue, Update};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
-use larder_schema::ABSENT;
 use larder_schema::schema::{OnError, Writes};
+use larder_schema::{ABSENT, Fields};
 use tracing::Instrument;
 
 use super::flight::{self, Joined};
 use super::freshness::{ETAG, Freshness, LAST_MODIFIED, Life, freshness, stamp};
 use super::l1::Mark;
-use super::lease::{self, Place, Turn};
-use super::loads::Watch;
+use super::loads::OngoingLoad;
+use super::shared_flight::{self, FlightStore, Winner};
 use super::write::{Loading, may_skip};
 use super::{FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why, Write};
 use crate::entity::{Core, and, or};
+use crate::oversize::Prepared;
 use crate::record::unchanged;
-use crate::source::{Answer as SourceAnswer, BoxError, Known, Load};
+use crate::source::{Answer as SourceAnswer, BoxError, Known, Load, SourceError};
 use crate::store::Patience;
-use crate::write::Outcome;
-use crate::{Error, store};
+use crate::write::{Action, Outcome, Planned};
+use crate::{Error, backoff, store};
 
 /// Something the read path can fetch.
 pub(crate) trait Subject: Send + Sync + 'static {
@@ -58,7 +58,7 @@ pub(crate) trait Subject: Send + Sync + 'static {
         self.core()
     }
 
-    /// The key of the item that holds the lease and the memory of an absence.
+    /// The key of the item that holds the flight and the memory of an absence.
     fn key(&self) -> &Item;
 
     /// Names it among all that the entity's cache holds.
@@ -168,14 +168,21 @@ impl Answer {
     }
 }
 
-/// What is fresh in L1: the most frequent answer, with nothing made for the others.
-pub(crate) fn hit<S: Subject>(subject: &S) -> Option<Fetched<S::Out>> {
-    let started = Instant::now();
-    let core = subject.core();
+/// What is fresh in L1: the most frequent answer, with nothing made for the others. Of a hit that nobody is told of, not even the
+/// key is.
+pub(crate) fn hit<T: Send + Sync + 'static>(core: &Core, fields: &Fields) -> Option<Fetched<T>> {
+    let l1 = core.cache.l1.as_ref()?;
+    let started = core.observer.begin_hit();
+    let key = core.identity_at_once(fields)?;
     let now = core.unix_now();
-    let Some(InL1::Usable(answer, Freshness::Fresh)) = in_l1(subject, now) else { return None };
-    core.observer.hit(subject.text(), &answer.origin, true, started.elapsed(), now);
-    answer.fetched(now)
+    let entry = l1.get(&key, now)?;
+    if freshness(entry.life, &core.entity().policy, now) != Freshness::Fresh {
+        return None;
+    }
+    let fetched = Answer::new(entry.value?, entry.life, Origin::L1).fetched(now)?;
+    let text = || core.key(fields).map(|key| core.key_text(&key)).unwrap_or_default();
+    core.observer.hit_in_l1(text, started, now);
+    Some(fetched)
 }
 
 /// Reads, and loads what is missing or old.
@@ -364,7 +371,7 @@ async fn lead<S: Subject>(
     let answer = lead.wait();
     spawn_load(subject, load, lead, before);
     answer.await.unwrap_or_else(|_| {
-        let answer = Err(source_error(&**subject, "the loader did not finish", None));
+        let answer = Err(source_error(&**subject, "the loader did not finish".into(), None));
         Landed { answer, call: Call::Miss(miss) }
     })
 }
@@ -458,7 +465,7 @@ async fn find<S: Subject>(subject: &S, patience: Patience) -> Found {
 
 /// The marker of an absence that the source has told of.
 const REMEMBERED: &str = "absent";
-/// The marker of an item that holds nothing but a lease.
+/// The marker of an item that holds nothing but a flight.
 const LOADING: &str = "loading";
 
 fn mark<S: Subject>(subject: &S) -> Option<Mark> {
@@ -577,20 +584,20 @@ async fn load_and_land<S: Subject>(subject: Arc<S>, load: Loader<S::Value>, lead
 
 async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before: &Before) -> Landed {
     let core = subject.core();
-    let watch = core.cache.loads.watch(subject.identity());
+    let ongoing = core.cache.loads.begin(subject.identity());
     let mut store_error = before.store_error.clone();
-    let lease = Lease::new(subject, before).filter(|_| before.store_error.is_none());
+    let flight = SharedFlight::new(subject, before).filter(|_| before.store_error.is_none());
     let (mut held, mut patience) = (None, before.patience);
-    if let Some(lease) = lease {
+    if let Some(flight) = flight {
         let asked = tokio::time::Instant::now();
-        match patience.keep(lease::turn(&lease)).await {
-            Turn::Ours => held = Some(lease),
-            Turn::Theirs(Found::Value { value, life, .. }) => {
+        match patience.keep(shared_flight::race(&flight)).await {
+            Winner::Ours => held = Some(flight),
+            Winner::Theirs(Found::Value { value, life, .. }) => {
                 return Answer::new(value, life, Origin::Store).hit();
             }
-            Turn::Theirs(_) => return remembered(subject),
-            Turn::Nobody => {}
-            Turn::Unknown(error) => {
+            Winner::Theirs(_) => return remembered(subject),
+            Winner::Nobody => {}
+            Winner::Unknown(error) => {
                 core.observer.store_failed(subject.text(), "lease", &error, core.unix_now());
                 if core.entity().policy.on_error == OnError::Closed {
                     return Landed { answer: Err(error), call: Call::Miss(before.miss) };
@@ -603,11 +610,11 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
     let called = core.cache.source.call(&core.observer, subject.text(), || load(before.known())).await;
     core.observer.load_ended(subject.text(), called.is_err(), core.unix_now());
     let kept = match called {
-        Ok(answer) => keep(subject, answer, before, patience, (store_error, watch)).await,
-        Err(cause) => Err(source_error(subject, &cause, store_error.as_deref())),
+        Ok(answer) => keep(subject, answer, before, patience, (store_error, ongoing)).await,
+        Err(cause) => Err(source_error(subject, cause, store_error.as_deref())),
     };
-    if let (Some(lease), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
-        patience.keep(lease.release()).await;
+    if let (Some(flight), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
+        patience.keep(flight.release()).await;
     }
     let call = Call::Miss(before.miss);
     match kept {
@@ -619,7 +626,7 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
             if !matches!(error, Error::Source { .. } | Error::Down { .. }) {
                 core.observer.refused(subject.text(), &error);
             }
-            let stale = before.stale(core, StaleReason::SourceFailed(error.to_string()));
+            let stale = before.stale(core, StaleReason::SourceFailed(Arc::new(error.clone())));
             stale.unwrap_or(Landed { answer: Err(error), call })
         }
     }
@@ -631,7 +638,7 @@ async fn keep<S: Subject>(
     load: Load<S::Value>,
     before: &Before,
     patience: Patience,
-    (store_error, watch): (Option<Arc<Error>>, Watch),
+    (store_error, ongoing): (Option<Arc<Error>>, OngoingLoad),
 ) -> Result<(Answer, Kept), Error> {
     let core = subject.core();
     let now = core.unix_now();
@@ -639,11 +646,11 @@ async fn keep<S: Subject>(
         SourceAnswer::Value(value) => subject.encode(value, &before.items, now)?,
         SourceAnswer::NotModified if before.items.is_empty() => {
             let cause = "it says \"not modified\", and nothing is kept";
-            return Err(source_error(subject, cause, store_error.as_deref()));
+            return Err(source_error(subject, cause.into(), store_error.as_deref()));
         }
         SourceAnswer::NotModified => subject.renew(&before.items)?,
         SourceAnswer::Absent => {
-            if !watch.is_overtaken() {
+            if !ongoing.is_overtaken() {
                 patience.keep(remember_absence(subject, before)).await;
             }
             return Err(absent(subject));
@@ -667,7 +674,7 @@ async fn keep<S: Subject>(
     let mark = mark(subject);
     // Over before it has begun: there is nothing to keep.
     let is_over = freshness(life, &core.entity().policy, now) == Freshness::Gone;
-    if is_over || watch.is_overtaken() {
+    if is_over || ongoing.is_overtaken() {
         return Ok((answer, Kept::No));
     }
     let mark = match write(subject, &items, before, patience).await {
@@ -744,14 +751,17 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
     let mark = mark(subject).map(Mark::after_own_write);
     let negative = core.entity().policy.negative_millis;
     // What somebody has written since is not to be lost.
-    let condition = core.since(before.seen().iter().find(|item| core.key_of(item) == *subject.key()), now);
+    let key = subject.key().clone();
+    let seen = before.seen().iter().find(|item| core.key_of(item) == key);
+    let condition = Some(core.since(seen, now));
     let outcome = match (negative, &core.table().ttl) {
         (Some(millis), Some(ttl)) => {
             let until = UnixTime::from_millis(now.millis().saturating_add(millis));
             let mut item = subject.key().clone();
             item.insert(ABSENT, REMEMBERED);
             item.insert(ttl.attribute.clone(), until.seconds());
-            let saved = core.save_marker(item, condition).await;
+            let action = Action::Put(Prepared::of(item));
+            let saved = core.save_absence(Planned { key, action, condition }).await;
             // What somebody else wrote is there, and no absence.
             if !matches!(saved, Ok(Outcome::Overtaken)) {
                 fill(subject, mark, None, &[], Life { stored_at: now, fresh_until: Some(until) }, now);
@@ -759,12 +769,9 @@ async fn remember_absence<S: Subject>(subject: &S, before: &Before) {
             saved.map(|_| ())
         }
         (_, _) if before.items.is_empty() => Ok(()),
-        (_, _) => core.remove_absent(subject.key(), condition).await,
+        (_, _) => core.save_absence(Planned { key, action: Action::Delete, condition }).await.map(|_| ()),
     };
     if let Err(error) = outcome {
-        if matches!(error, Error::Store(store::Error::Condition { .. })) {
-            return;
-        }
         core.observer.store_failed(subject.text(), "write", &error, now);
     }
 }
@@ -773,8 +780,8 @@ fn absent<S: Subject>(subject: &S) -> Error {
     Error::Absent { entity: subject.name().to_owned(), key: subject.text().to_owned() }
 }
 
-fn source_error<S: Subject>(subject: &S, cause: &str, store: Option<&Error>) -> Error {
-    let (entity, key, cause) = (subject.name().to_owned(), subject.text().to_owned(), cause.to_owned());
+fn source_error<S: Subject>(subject: &S, cause: SourceError, store: Option<&Error>) -> Error {
+    let (entity, key) = (subject.name().to_owned(), subject.text().to_owned());
     match store {
         Some(store) => Error::Down { entity, key, store: Box::new(store.clone()), source_cause: cause },
         None => Error::Source { entity, key, cause },
@@ -785,7 +792,7 @@ fn source_error<S: Subject>(subject: &S, cause: &str, store: Option<&Error>) -> 
 const POLL: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
 /// The right to load a key, for all processes: an attribute of the item, or an item that has nothing else.
-struct Lease<'a, S> {
+struct SharedFlight<'a, S> {
     subject: &'a S,
     /// The item as it was read, if it may still be given.
     item: Option<Item>,
@@ -796,7 +803,7 @@ struct Lease<'a, S> {
     deadline: tokio::time::Instant,
 }
 
-impl<'a, S: Subject> Lease<'a, S> {
+impl<'a, S: Subject> SharedFlight<'a, S> {
     fn new(subject: &'a S, before: &Before) -> Option<Self> {
         let millis = subject.core().entity().policy.flight_millis?;
         let item = before.fallback.as_ref().and_then(|_| {
@@ -813,7 +820,7 @@ impl<'a, S: Subject> Lease<'a, S> {
         Condition::Compare { left, comparator, right }
     }
 
-    /// Another's lease is something lasting, unlike for `Core::is_not_there`.
+    /// Another's flight is something lasting, unlike for `Core::is_not_there`.
     fn nothing_lasting(&self, now: UnixTime) -> Condition {
         let table = self.subject.core().table();
         let absent = Condition::NotExists(Path::attribute(&table.partition.attribute));
@@ -827,26 +834,34 @@ impl<'a, S: Subject> Lease<'a, S> {
         Self::compare(FLIGHT_BY, Comparator::Equal, self.owner.clone())
     }
 
-    /// A load that failed lets the next one try at once. If this fails too, the lease ends by itself.
+    /// A flight is no record: nobody holds anything older because of it, and L1 forgets nothing.
+    async fn send(&self, action: Action, condition: Condition) -> Result<bool, Error> {
+        let planned = Planned { key: self.subject.key().clone(), action, condition: Some(condition) };
+        match self.subject.core().send(planned).await {
+            Ok(_) => Ok(true),
+            Err(Error::Store(store::Error::Condition { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A load that failed lets the next one try at once. If this fails too, the flight ends by itself.
     async fn release(&self) {
         let core = self.subject.core();
-        let options = WriteOptions { condition: Some(self.is_ours()), ..WriteOptions::default() };
-        let (table, key) = (core.table_name.clone(), self.subject.key().clone());
-        let released = if self.item.is_some() {
-            let remove = vec![Path::attribute(FLIGHT), Path::attribute(FLIGHT_BY)];
-            let update = Some(Update { remove, ..Update::default() });
-            core.store.update_item(UpdateItem { table, key, update, options }).await
-        } else {
-            core.store.delete_item(DeleteItem { table, key, options }).await
+        let action = match self.item {
+            Some(_) => {
+                let remove = vec![Path::attribute(FLIGHT), Path::attribute(FLIGHT_BY)];
+                Action::Update(Update { remove, ..Update::default() })
+            }
+            None => Action::Delete,
         };
-        match released {
-            Ok(_) | Err(store::Error::Condition { .. }) => {}
+        match self.send(action, self.is_ours()).await {
+            Ok(_) => {}
             Err(error) => core.observer.store_failed(self.subject.text(), "release", &error, core.unix_now()),
         }
     }
 }
 
-impl<S: Subject> Place for Lease<'_, S> {
+impl<S: Subject> FlightStore for SharedFlight<'_, S> {
     type Found = Found;
     type Error = Error;
 
@@ -854,9 +869,8 @@ impl<S: Subject> Place for Lease<'_, S> {
         let core = self.subject.core();
         let now = core.unix_now();
         let until = now.millis().saturating_add(self.millis);
-        let (table, key) = (core.table_name.clone(), self.subject.key().clone());
         let over = Self::compare(FLIGHT, Comparator::Less, now.millis());
-        let taken = match &self.item {
+        match &self.item {
             Some(item) => {
                 let free = or(Condition::NotExists(Path::attribute(FLIGHT)), over);
                 // A new value would have a new end.
@@ -866,28 +880,20 @@ impl<S: Subject> Place for Lease<'_, S> {
                     (Path::attribute(name), SetValue::Is(SetOperand::value(value)))
                 };
                 let set = vec![set(FLIGHT, until.into()), set(FLIGHT_BY, self.owner.clone().into())];
-                let update = Some(Update { set, ..Update::default() });
-                let options = WriteOptions { condition: Some(condition), ..WriteOptions::default() };
-                core.store.update_item(UpdateItem { table, key, update, options }).await
+                self.send(Action::Update(Update { set, ..Update::default() }), condition).await
             }
             None => {
                 let abandoned = and(Self::compare(ABSENT, Comparator::Equal, LOADING), over);
                 let condition = or(self.nothing_lasting(now), abandoned);
-                let mut item = key;
+                let mut item = self.subject.key().clone();
                 item.insert(ABSENT, LOADING);
                 item.insert(FLIGHT, until);
                 item.insert(FLIGHT_BY, self.owner.clone());
                 if let Some(ttl) = &core.table().ttl {
                     item.insert(ttl.attribute.clone(), UnixTime::from_millis(until).seconds() + 1);
                 }
-                let options = WriteOptions { condition: Some(condition), ..WriteOptions::default() };
-                core.store.put_item(PutItem { table, item, options }).await
+                self.send(Action::Put(Prepared::of(item)), condition).await
             }
-        };
-        match taken {
-            Ok(_) => Ok(true),
-            Err(store::Error::Condition { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
         }
     }
 
@@ -900,7 +906,7 @@ impl<S: Subject> Place for Lease<'_, S> {
     }
 
     async fn pause(&self, asked: u32) -> bool {
-        let pause = POLL.0.saturating_mul(1 << asked.min(8)).min(POLL.1);
+        let pause = backoff::doubled(POLL, asked.saturating_add(1));
         let until = self.deadline.min(tokio::time::Instant::now() + pause);
         tokio::time::sleep_until(until).await;
         tokio::time::Instant::now() < self.deadline

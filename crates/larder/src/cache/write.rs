@@ -6,8 +6,8 @@
 //! answer does not wait for room.
 //!
 //! A write past the queue takes its [`Turns`]: what is on its way at that very moment has arrived before it, and
-//! what waits is not begun meanwhile. A whole write drops what waits for its key; a write that builds on what is
-//! there writes it first.
+//! nothing of its key is begun meanwhile. A whole write drops what waited for its key; a write that builds on what is
+//! there writes it first. What is pushed while it is under way is newer, and written after it.
 //!
 //! What a source gave is written under the condition that nobody has written since the source was asked, one item a request and
 //! several at a time: a batch knows no conditions.
@@ -16,28 +16,30 @@
 //! - Nothing waits for a write behind, except a drain.
 //! - Nothing is lost silently: a drain reports it, or the log does when nobody drains.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_engine::ops::{BatchWrite, BatchWriteItem, ReturnCapacity};
 use larder_model::Item;
+use larder_ops::BatchWrite;
 use larder_schema::schema::{OversizeStep, Policy, Writes};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::queue::{Pushed, Queue};
+use super::queue::Pushed;
+use super::turns::Line;
 use super::{Identity, identity};
 use crate::entity::Core;
 use crate::observe::Observer;
-use crate::write::{Outcome, Over};
-use crate::{Error, oversize, store};
+use crate::write::{self, Outcome, Over};
+use crate::{Error, backoff, oversize, store};
 
 /// What BatchWriteItem takes.
 const BATCH_MAX: usize = 25;
 /// The first and the longest pause after a failure.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 /// Where the schema says nothing of writes behind.
 const QUEUE_DEFAULT: u32 = 1000;
 const DRAIN_DEFAULT: Duration = Duration::from_secs(5);
@@ -53,15 +55,9 @@ pub(crate) struct Behind {
     observer: Arc<Observer>,
     /// How long the end of the program waits for it.
     drain: Duration,
-    queue: Queue<Identity, Arc<Write>>,
-    /// Told after every round of the worker.
-    changed: Notify,
+    line: Line<Identity, Arc<Write>>,
     /// Cuts a pause short.
     hurry: Notify,
-    /// Told when a key is not held any more.
-    released: Notify,
-    /// One at a time decides what becomes of something that waits.
-    turns: tokio::sync::Mutex<()>,
     /// The keys that are being loaded: what a source gives is written after that.
     loading: Mutex<Vec<Arc<str>>>,
     tally: Mutex<Tally>,
@@ -95,11 +91,8 @@ impl Behind {
             entity: entity.to_owned(),
             observer,
             drain,
-            queue: Queue::new(usize::try_from(capacity).unwrap_or(usize::MAX)),
-            changed: Notify::new(),
+            line: Line::new(usize::try_from(capacity).unwrap_or(usize::MAX)),
             hurry: Notify::new(),
-            released: Notify::new(),
-            turns: tokio::sync::Mutex::default(),
             loading: Mutex::default(),
             tally: Mutex::default(),
         }
@@ -109,7 +102,7 @@ impl Behind {
     pub(crate) fn push(self: &Arc<Self>, core: &Arc<Core>, item: Item, over: Over) -> Result<(), Error> {
         let key = core.key_of(&item);
         let write = Arc::new(Write { text: core.key_text(&key), item, over });
-        let pushed = self.queue.push(identity(&key), Arc::clone(&write));
+        let pushed = self.line.queue.push(identity(&key), Arc::clone(&write));
         self.pushed(core, &write, pushed)
     }
 
@@ -124,7 +117,7 @@ impl Behind {
     ) -> Result<Outcome, Error> {
         let key = core.key_of(&item);
         let mut made = None;
-        let pushed = self.queue.push_over(identity(&key), |waiting| {
+        let pushed = self.line.queue.push_over(identity(&key), |waiting| {
             let over = match (waiting, pending) {
                 (None, _) => Over::seen(seen),
                 (Some(waiting), Some(pending)) if Arc::ptr_eq(waiting, pending) => pending.over.clone(),
@@ -148,54 +141,42 @@ impl Behind {
             Pushed::Queued | Pushed::Overtaken => {}
             Pushed::Start => drop(tokio::spawn(work(Arc::clone(self), Arc::clone(core)))),
         }
-        self.observer.queue_depth(&write.text, self.queue.len(), core.unix_now());
+        self.observer.queue_depth(&write.text, self.line.queue.len(), core.unix_now());
         Ok(())
     }
 
     /// The newest write of a key that may not have arrived yet.
     pub(crate) fn pending(&self, key: &Identity) -> Option<Arc<Write>> {
-        self.queue.pending(key)
+        self.line.queue.pending(key)
     }
 
     /// The newest items that may not have arrived yet, of those that are meant.
     pub(crate) fn pending_of(&self, is_meant: impl Fn(&Item) -> bool) -> Vec<Arc<Write>> {
-        let mut pending = self.queue.all_pending();
+        let mut pending = self.line.queue.all_pending();
         pending.retain(|write| is_meant(&write.item));
         pending
     }
 
     /// What waits for a key and is not begun.
     pub(crate) fn waiting(&self, key: &Identity) -> Option<Arc<Write>> {
-        self.queue.waiting(key)
+        self.line.queue.waiting(key)
     }
 
-    /// Drops a write if it still waits.
-    pub(crate) fn forget_this(&self, key: &Identity, write: &Arc<Write>) {
-        self.queue.forget_if(key, |waiting| Arc::ptr_eq(waiting, write));
+    /// The right to write these keys past the queue.
+    pub(crate) async fn turns(&self, keys: Vec<Identity>) -> Turns<'_> {
+        self.line.turns(keys).await
     }
 
-    /// A newer write of the key was made past the queue.
-    pub(crate) fn forget(&self, key: &Identity) {
-        self.queue.forget(key);
-    }
-
-    /// The right to write these keys past the queue. `None` when the queue has nothing of any.
-    pub(crate) async fn turns(&self, keys: Vec<Identity>) -> Option<Turns<'_>> {
-        let keys: Vec<Identity> = keys.into_iter().filter(|key| self.queue.hold(key)).collect();
-        if keys.is_empty() {
-            return None;
-        }
-        let mut turns = Turns { behind: self, keys, _only: None };
-        self.until(|| !turns.keys.iter().any(|key| self.queue.is_writing(key))).await;
-        turns._only = Some(self.turns.lock().await);
-        Some(turns)
+    /// What waited for the key of these turns is written.
+    pub(crate) fn flushed(&self) {
+        self.tally.lock().written += 1;
     }
 
     /// Drops what waits for a key, if it is meant, and returns when nothing of it is under way. Whether it waited.
     pub(crate) async fn drop_pending(&self, key: &Identity, is_meant: impl Fn(&Item) -> bool) -> bool {
-        // In its turn: somebody who settles the key may be writing what waits.
-        let Some(_turns) = self.turns(vec![Arc::clone(key)]).await else { return false };
-        self.queue.forget_if(key, |write| is_meant(&write.item))
+        // In its turn: somebody who flushes the key may be writing what waits.
+        let _turns = self.turns(vec![Arc::clone(key)]).await;
+        self.line.queue.forget_if(key, |write| is_meant(&write.item))
     }
 
     /// A load is under way until this is dropped, and a drain waits for it.
@@ -203,18 +184,6 @@ impl Behind {
         let key: Arc<str> = key.into();
         self.loading.lock().push(Arc::clone(&key));
         Loading { behind: Arc::clone(self), key }
-    }
-
-    async fn until(&self, is_done: impl Fn() -> bool) {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            // Listening before looking, so that no change is missed in between.
-            changed.as_mut().enable();
-            if is_done() {
-                return;
-            }
-            changed.await;
-        }
     }
 
     fn lose(&self, core: &Core, write: &Write, reason: &str) {
@@ -233,8 +202,8 @@ impl Behind {
 
     async fn drain(&self, deadline: Instant, into: &Mutex<Drained>) {
         self.hurry.notify_one();
-        let is_done = || self.loading.lock().is_empty() && self.queue.len() == 0;
-        let empty = timeout_at(deadline, self.until(is_done)).await;
+        let is_done = || self.loading.lock().is_empty() && self.line.queue.len() == 0;
+        let empty = timeout_at(deadline, self.line.until(is_done)).await;
         let tally = std::mem::take(&mut *self.tally.lock());
         let mut into = into.lock();
         into.written += tally.written;
@@ -242,7 +211,7 @@ impl Behind {
         into.unwritten.extend(tally.lost);
         if empty.is_err() {
             let reason = tally.last_error.unwrap_or_else(|| "there was no time for it".to_owned());
-            let waiting = self.queue.all();
+            let waiting = self.line.queue.all();
             into.waiting_count += waiting.len() as u64;
             into.unwritten.extend(waiting.iter().map(|write| self.unwritten(&write.text, &reason)));
             let loading = self.loading.lock();
@@ -254,7 +223,7 @@ impl Behind {
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        let keys: Vec<String> = self.queue.all().iter().map(|write| write.text.clone()).collect();
+        let keys: Vec<String> = self.line.queue.all().iter().map(|write| write.text.clone()).collect();
         if !keys.is_empty() {
             self.observer.abandoned(&keys);
         }
@@ -262,35 +231,7 @@ impl Drop for Behind {
 }
 
 /// While they last, nothing of their keys is written behind.
-pub(crate) struct Turns<'a> {
-    behind: &'a Behind,
-    keys: Vec<Identity>,
-    _only: Option<tokio::sync::MutexGuard<'a, ()>>,
-}
-
-impl Turns<'_> {
-    /// What waits to be written of the first of them.
-    pub(crate) fn pending(&self) -> Option<Arc<Write>> {
-        self.behind.queue.pending(self.keys.first()?)
-    }
-
-    /// What waited is written, or need not be any more.
-    pub(crate) fn settled(self, pending: &Arc<Write>) {
-        if let Some(key) = self.keys.first() {
-            self.behind.queue.forget_if(key, |write| Arc::ptr_eq(write, pending));
-            self.behind.tally.lock().written += 1;
-        }
-    }
-}
-
-impl Drop for Turns<'_> {
-    fn drop(&mut self) {
-        for key in &self.keys {
-            self.behind.queue.release(key);
-        }
-        self.behind.released.notify_one();
-    }
-}
+pub(crate) type Turns<'a> = super::turns::Turns<'a, Identity, Arc<Write>>;
 
 /// A load that is under way.
 pub(crate) struct Loading {
@@ -305,7 +246,7 @@ impl Drop for Loading {
             loading.swap_remove(at);
         }
         drop(loading);
-        self.behind.changed.notify_waiters();
+        self.behind.line.tell();
     }
 }
 
@@ -319,9 +260,9 @@ struct Working<'a> {
 impl Drop for Working<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.behind.queue.stop();
+            self.behind.line.queue.stop();
         }
-        self.behind.changed.notify_waiters();
+        self.behind.line.tell();
     }
 }
 
@@ -329,15 +270,11 @@ impl Drop for Working<'_> {
 async fn work(behind: Arc<Behind>, core: Arc<Core>) {
     let mut working = Working { behind: &behind, is_over: false };
     let mut failures = 0_u32;
-    while let Some(batch) = behind.queue.take(BATCH_MAX) {
-        if batch.is_empty() {
-            behind.released.notified().await;
-            continue;
-        }
+    while let Some(batch) = behind.line.take(BATCH_MAX).await {
         let last = batch.last().map(|(_, write)| write.text.clone()).unwrap_or_default();
-        let error = write(&behind, &core, batch).await;
-        behind.observer.queue_depth(&last, behind.queue.len(), core.unix_now());
-        behind.changed.notify_waiters();
+        let error = write_batch(&behind, &core, batch).await;
+        behind.observer.queue_depth(&last, behind.line.queue.len(), core.unix_now());
+        behind.line.tell();
         match error {
             None => failures = 0,
             Some(error) => {
@@ -345,9 +282,9 @@ async fn work(behind: Arc<Behind>, core: Arc<Core>) {
                 let reason = error.to_string();
                 behind.observer.store_failed("", "write behind", &reason, core.unix_now());
                 behind.tally.lock().last_error = Some(reason);
-                let pause = BACKOFF.0.saturating_mul(1 << failures.min(16)).min(BACKOFF.1);
+                let pause = backoff::spread(backoff::doubled(BACKOFF, failures));
                 tokio::select! {
-                    () = sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)) => {}
+                    () = sleep(pause) => {}
                     () = behind.hurry.notified() => {}
                 }
             }
@@ -357,7 +294,11 @@ async fn work(behind: Arc<Behind>, core: Arc<Core>) {
 }
 
 /// Writes a batch: what is done or hopeless leaves the queue, the rest goes back. The error is why.
-async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>) -> Option<store::Error> {
+async fn write_batch(
+    behind: &Behind,
+    core: &Core,
+    batch: Vec<(Identity, Arc<Write>)>,
+) -> Option<store::Error> {
     // An item that may have parts cleans up after the one it replaces, which a batch cannot.
     let policy = &core.entity().policy;
     let steps = [Some(policy.oversize.first), policy.oversize.otherwise];
@@ -373,29 +314,21 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
         return transient;
     }
     let puts = batch.iter().map(|(_, write)| BatchWrite::Put(write.item.clone())).collect();
-    let request = BatchWriteItem {
-        tables: vec![(core.table_name.clone(), puts)],
-        capacity: ReturnCapacity::None,
-        collection_metrics: false,
-    };
-    match core.store.batch_write_item(request).await {
-        Ok(unprocessed) => {
-            let left: Vec<Identity> = unprocessed
-                .iter()
-                .flat_map(|(_, writes)| writes)
-                .map(|write| match write {
-                    BatchWrite::Put(item) => identity(&core.key_of(item)),
-                    BatchWrite::Delete(key) => identity(key),
-                })
-                .collect();
+    match write::send_batch(&core.store, &core.table_name, puts).await {
+        Ok(undone) => {
+            let left = undone.iter().map(|write| match write {
+                BatchWrite::Put(item) => identity(&core.key_of(item)),
+                BatchWrite::Delete(key) => identity(key),
+            });
+            let left: HashSet<Identity> = left.collect();
             let (left, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(key, _)| left.contains(key));
             behind.done(core, &done);
-            behind.queue.put_back(left.iter().map(|(key, _)| key));
+            behind.line.queue.put_back(left.iter().map(|(key, _)| key));
             let turned_away = || store::Error::Throttled("part of a batch was not taken".to_owned());
             (!left.is_empty()).then(turned_away).or(transient)
         }
         Err(error) if error.is_transient() => {
-            behind.queue.put_back(batch.iter().map(|(key, _)| key));
+            behind.line.queue.put_back(batch.iter().map(|(key, _)| key));
             Some(error)
         }
         // One of them is at fault: each is written by itself, so that the others are.
@@ -410,7 +343,7 @@ async fn write(behind: &Behind, core: &Core, batch: Vec<(Identity, Arc<Write>)>)
 
 async fn write_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) -> Option<store::Error> {
     let error = try_one(behind, core, entry).await;
-    behind.changed.notify_waiters();
+    behind.line.tell();
     error
 }
 
@@ -426,23 +359,23 @@ async fn try_one(behind: &Behind, core: &Core, entry: (Identity, Arc<Write>)) ->
             None
         }
         Ok(Outcome::Overtaken) => {
-            behind.queue.finish([key]);
+            behind.line.queue.finish([key]);
             core.cache.forget_in_l1(key);
             tracing::debug!(key = write.text, "somebody has written since the source was asked");
             None
         }
         Err(Error::Store(error)) if error.is_transient() => {
-            behind.queue.put_back([key]);
+            behind.line.queue.put_back([key]);
             Some(error)
         }
         Err(error @ Error::TooLarge { .. }) if may_skip(&core.entity().policy) => {
             core.observer.oversize(&write.text, &error);
-            behind.queue.finish([key]);
+            behind.line.queue.finish([key]);
             None
         }
         Err(error) => {
             behind.lose(core, write, &error.to_string());
-            behind.queue.finish([key]);
+            behind.line.queue.finish([key]);
             None
         }
     }
@@ -455,7 +388,7 @@ pub(crate) fn may_skip(policy: &Policy) -> bool {
 
 impl Behind {
     fn done(&self, core: &Core, entries: &[(Identity, Arc<Write>)]) {
-        self.queue.finish(entries.iter().map(|(key, _)| key));
+        self.line.queue.finish(entries.iter().map(|(key, _)| key));
         self.tally.lock().written += entries.len() as u64;
         for (_, write) in entries {
             self.observer.written(&write.text, core.expires(&write.item), core.unix_now());

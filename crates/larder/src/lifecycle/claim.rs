@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::lease::{Hold, Lease};
 use super::list::{Lane, Range};
 use super::step::seconds_after;
-use super::{Group, Track};
+use super::{Group, Track, duration};
 use crate::entity::{and, or};
 use crate::record::{Refused, unchanged};
 use crate::shelf::{self, Record};
@@ -52,6 +52,7 @@ pub struct Claim<R> {
     owner: String,
     params: Fields,
     strict: bool,
+    apart: Option<Duration>,
     record: PhantomData<fn() -> R>,
 }
 
@@ -65,6 +66,7 @@ impl<R: Record> Claim<R> {
             owner: this_process(),
             params: Fields::new(),
             strict: false,
+            apart: None,
             record: PhantomData,
         }
     }
@@ -94,6 +96,32 @@ impl<R: Record> Claim<R> {
         self
     }
 
+    /// Takes a lease over that ended so long ago by this machine's clock, also if this program has not watched it: for a
+    /// program that runs for a shorter time than a lease lasts, such as one that is started every hour. It is a
+    /// promise that the clocks of all machines that claim are no further apart; where they are, two may hold one item until
+    /// the first of them renews its lease.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// drop(shops.crawl().hold("a.de").await?); // its worker died
+    /// shops.store().clock().advance(Duration::from_secs(3 * 60 * 60)); // a lease lasts two hours
+    /// let minute = Duration::from_secs(60);
+    /// let lease = shops.crawl().claim("DE").clocks_within(minute).await?.next().await?;
+    /// assert_eq!(lease.expect("it ended an hour ago").fence(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clocks_within(mut self, apart: Duration) -> Self {
+        self.apart = Some(apart);
+        self
+    }
+
     /// The fields that the transition leaves to the caller.
     pub fn with(mut self, params: Fields) -> Self {
         self.params = params;
@@ -109,8 +137,8 @@ impl<R: Record> Claim<R> {
 
     fn start(self) -> Result<Claims<R>, Error> {
         let track = &self.track;
-        let now = track.core.unix_now();
-        let ranges = track.claim_ranges(self.older_than, now)?;
+        let by_clock = self.apart.is_some() || track.core.store.has_one_clock();
+        let ranges = track.claim_ranges(self.older_than, track.core.unix_now(), by_clock)?;
         let lanes = self.groups.iter().map(|group| Lane::new(track, group, ranges.clone(), true));
         let lanes = lanes.collect::<Result<_, Error>>()?;
         Ok(Claims {
@@ -121,6 +149,7 @@ impl<R: Record> Claim<R> {
             params: self.params,
             track: self.track,
             strict: self.strict,
+            apart: self.apart,
             unread: Unread::default(),
             record: PhantomData,
         })
@@ -162,6 +191,7 @@ pub struct Claims<R> {
     owner: String,
     params: Fields,
     strict: bool,
+    apart: Option<Duration>,
     unread: Unread,
     record: PhantomData<fn() -> R>,
 }
@@ -203,6 +233,9 @@ impl<R: Record> Claims<R> {
         let state = track.state(&range.state)?;
         track.state_in(&item)?;
         let leased = state.lease_millis.is_some();
+        if track.is_watched(state, &item, self.apart) {
+            return Ok(None);
+        }
         let reads = track.claims().any(|transition| track.reads_item(transition));
         // What an index shows a part of is read: nothing is claimed that nobody could work on.
         let item = if leased || reads || !lane.all || item.contains(PARTS) {
@@ -213,11 +246,7 @@ impl<R: Record> Claims<R> {
         } else {
             item
         };
-        let free = if leased {
-            track.ran_out(state, &item, track.core.unix_now())
-        } else {
-            track.is_ready(&item)?
-        };
+        let free = if leased { track.is_free_of(state, &item, self.apart) } else { track.is_ready(&item)? };
         if !free {
             return Ok(None);
         }
@@ -241,7 +270,7 @@ pub(super) async fn hold<R: Record>(
         track.core.conflict(key, &format!("{owner} holds it"))
     };
     let now = track.core.unix_now();
-    if state.is_some_and(|state| state.lease_millis.is_some() && !track.ran_out(state, &seen, now)) {
+    if state.is_some_and(|state| state.lease_millis.is_some() && !track.is_free_of(state, &seen, None)) {
         return Err(held());
     }
     shelf::read::<R>(&track.core, &seen, now)?;
@@ -302,6 +331,7 @@ async fn enter(track: &Track, seen: &Item, how: &How<'_>) -> Result<Option<(Hold
         (names.owner.clone(), text(&owner)),
         (names.until.clone(), Some(AttributeValue::from(seconds_after(now, lease_millis)))),
         (track.origin_attribute(), text(&from.name)),
+        (names.error.clone(), None),
     ];
     changes.counts = vec![(names.fence.clone(), 1), (names.attempts.clone(), 1)];
     changes.condition =
@@ -319,6 +349,7 @@ async fn enter(track: &Track, seen: &Item, how: &How<'_>) -> Result<Option<(Hold
         track.core.observer.stuck(&track.lifecycle().name, &text, owner.as_deref(), now);
     }
     let written = track.written(&item);
+    track.watch(&key, &written, duration(lease_millis));
     let hold = Hold {
         track: track.clone(),
         key,
@@ -351,7 +382,12 @@ impl Track {
             )
         };
         let mut condition = unchanged(&self.lifecycle().attribute, seen);
-        if how.only_due || state.lease_millis.is_some() {
+        if state.lease_millis.is_some() {
+            // The lease that was watched, and no other: a renewal since then keeps it.
+            for name in [&names.owner, &names.until, &names.fence] {
+                condition = and(condition, unchanged(name, seen));
+            }
+        } else if how.only_due {
             condition = and(condition, absent_or(&names.until, Comparator::Less, now.seconds()));
         }
         if let (true, Some(retry)) = (how.only_due, &self.lifecycle().retry) {

@@ -1,8 +1,9 @@
 //! A lease: an item in a leased state that one worker holds.
 //!
-//! While the lease lives, a task renews it every third of its length. When the renewal finds that the item
-//! is somebody else's, or cannot be made until the lease is over, the lease is lost and work under
-//! [`Lease::work`] is dropped.
+//! While the lease lives, a task renews it every third of its length, and soon after a machine that slept has woken
+//! up. When the renewal finds that the item is somebody else's, or cannot be made until the lease is over, the lease is
+//! lost and work under [`Lease::work`] is dropped. How long it lasts is counted by the time that passes here, from before
+//! it was asked for.
 //!
 //! Dropping a lease stops its renewal: it runs out, and the item is taken over then.
 
@@ -13,23 +14,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_expr::{Comparator, Condition, Operand};
-use larder_model::{AttributeValue, Item, Path, UnixTime};
+use larder_model::{AttributeValue, Clock, Item, Path, UnixTime};
 use larder_schema::Fields;
 use larder_schema::schema::Transition;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::Track;
 use super::step::seconds_after;
-use crate::Error;
+use super::{Track, duration};
 use crate::entity::and;
 use crate::record::{Changes, Refused};
 use crate::shelf::{self, Record};
 use crate::write::RACES_MAX;
+use crate::{Error, backoff};
 
 /// The transition that is made when work was tried as often as the schema allows.
 const FAIL: &str = "fail";
+
+/// How soon a machine that slept is noticed to have slept.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// A record that this worker holds. It renews itself until it is dropped, finished or lost.
 ///
@@ -112,7 +116,30 @@ impl<R: Record> Lease<R> {
     }
 
     /// The number of this claim. It grows with every claim of the record, so that whoever takes results can refuse
-    /// those of a worker that has been replaced.
+    /// those of a worker that has been replaced: pass it along with what the work writes elsewhere, and write only
+    /// over a smaller number.
+    ///
+    /// ```
+    /// # larder::schema!("examples/shops.larder");
+    /// # use shops::{NewShop, Shops};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shops = Shops::open(larder::Store::memory().await).await?;
+    /// # shops.shops().create(NewShop::new("a.de")).await?;
+    /// // What takes the pages keeps the highest number that it has seen, and refuses lower ones.
+    /// let mut pages: (i64, &str) = (0, "");
+    /// let mut upload = |fence: i64, page| if fence >= pages.0 { pages = (fence, page) };
+    ///
+    /// let slow = shops.crawl().hold("a.de").await?;
+    /// shops.store().clock().advance(Duration::from_secs(3 * 60 * 60)); // it stood still, and was replaced
+    /// let lease = shops.crawl().hold("a.de").await?;
+    /// upload(lease.fence(), "new");
+    /// upload(slow.fence(), "old");
+    /// assert_eq!(pages, (2, "new"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fence(&self) -> i64 {
         self.hold.fence
     }
@@ -326,6 +353,9 @@ impl<R: Record> Lease<R> {
     /// error in its text parameters. Otherwise the record stays in the leased state, held by nobody: it is
     /// listed as stuck and exhausted until somebody releases it.
     ///
+    /// The error is kept beside the lease until the next claim, for whoever looks ([`Standing::error`](super::Standing::error)): 1 KB of
+    /// it at most, URLs without what may be a key in them, and of an entity with secrets only that there was one.
+    ///
     /// ```
     /// # larder::schema!("examples/shops.larder");
     /// # use shops::{NewShop, Shops};
@@ -357,14 +387,18 @@ impl<R: Record> Lease<R> {
             "work failed"
         );
         let now = track.core.unix_now();
+        let told = Some(AttributeValue::from(track.kept_error(&error.to_string()).as_str()));
         if !exhausted {
             let mut changes = Changes::default();
             changes.states.insert(track.name().to_owned(), from.clone());
-            let again =
-                AttributeValue::from(seconds_after(now, pause_millis(policy.backoff_millis, *attempts)));
+            let (first, longest) = policy.backoff_millis;
+            let attempts = u32::try_from(*attempts).unwrap_or(u32::MAX);
+            let pause = backoff::doubled((duration(first), duration(longest)), attempts);
+            let again = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+            let again = AttributeValue::from(seconds_after(now, again));
             changes.attributes = track.without_lease();
-            changes.attributes.retain(|(name, _)| *name != names.until);
-            changes.attributes.push((names.until.clone(), Some(again)));
+            changes.attributes.retain(|(name, _)| *name != names.until && *name != names.error);
+            changes.attributes.extend([(names.until.clone(), Some(again)), (names.error.clone(), told)]);
             self.hold.write(changes, from).await?;
             return Ok(());
         }
@@ -379,7 +413,8 @@ impl<R: Record> Lease<R> {
         }
         let mut changes = Changes::default();
         let over = AttributeValue::from(now.seconds() - 1);
-        changes.attributes = vec![(names.owner.clone(), None), (names.until.clone(), Some(over))];
+        changes.attributes =
+            vec![(names.owner.clone(), None), (names.until.clone(), Some(over)), (names.error.clone(), told)];
         self.hold.write(changes, state).await?;
         Ok(())
     }
@@ -425,7 +460,7 @@ impl Hold {
                 outcome => return outcome,
             }
         }
-        Err(track.core.conflict(&self.key, "it never stayed the same long enough to be written"))
+        Err(track.core.conflict(&self.key, "it kept changing while it was being written"))
     }
 
     /// Writes if the item is still ours. That it is in the state already, under our number and without an owner,
@@ -487,18 +522,19 @@ impl Hold {
             condition: Some(self.is_ours()?),
             ..Changes::default()
         };
-        self.track.core.change(&self.key, changes).await?;
+        let item = self.track.core.change(&self.key, changes).await?;
+        self.track.watch(&self.key, &self.track.written(&item), duration(self.lease_millis));
         Ok(UnixTime::from_seconds(until))
     }
 }
 
 /// Renews a lease until nobody wants it any more, or it is lost.
 async fn renew(hold: Hold, life: Arc<watch::Sender<Life>>, asked: Instant) {
-    let length = Duration::from_millis(u64::try_from(hold.lease_millis).unwrap_or(0));
+    let length = duration(hold.lease_millis);
     let mut deadline = asked + length;
     let mut pause = length / 3;
     loop {
-        tokio::time::sleep(pause).await;
+        wait(hold.track.core.store.clock(), pause).await;
         let asked = Instant::now();
         let failure = match tokio::time::timeout_at(deadline, hold.extend()).await {
             Ok(Ok(until)) => {
@@ -522,20 +558,10 @@ async fn renew(hold: Hold, life: Arc<watch::Sender<Life>>, asked: Instant) {
     }
 }
 
-/// The pause after so many attempts: each is twice the one before, up to the longest.
-fn pause_millis((first, longest): (i64, i64), attempts: i64) -> i64 {
-    let doublings = u32::try_from(attempts.saturating_sub(1).clamp(0, 62)).unwrap_or(0);
-    first.saturating_mul(1 << doublings).min(longest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pause_millis;
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let pauses: Vec<i64> = (1..=6).map(|attempts| pause_millis((100, 1000), attempts)).collect();
-        assert_eq!(pauses, [100, 200, 400, 800, 1000, 1000]);
-        assert_eq!(pause_millis((100, 1000), i64::MAX), 1000);
+/// Waits so long, or until so much time has passed while the machine slept, which timers do not count.
+async fn wait(clock: &Clock, pause: Duration) {
+    let (begun, end) = (clock.elapsed(), Instant::now() + pause);
+    while Instant::now() < end && clock.elapsed().saturating_sub(begun) < pause {
+        tokio::time::sleep_until(end.min(Instant::now() + LOOK)).await;
     }
 }

@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_engine::ops::{Query, ReturnCapacity};
 use larder_expr::{KeyCondition, KeyTest, SortTest};
 use larder_model::{AttributeValue, IndexName, Item, UnixTime};
+use larder_ops::{Query, ReturnCapacity};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{Index, Projection, State};
 use larder_schema::{Expr, Field, Fields, Format};
@@ -128,7 +128,7 @@ impl<R: Record> Listing<R> {
         let (mut found, mut unread) = (Vec::new(), Unread::default());
         for group in &self.groups {
             let ranges = match &self.what {
-                What::Due => track.claim_ranges(self.older_than, now)?,
+                What::Due => track.claim_ranges(self.older_than, now, true)?,
                 What::Stuck => track.leased_ranges(None)?,
                 What::In(state) => vec![Range { state: track.state(state)?.name.clone(), before: None }],
             };
@@ -179,16 +179,18 @@ pub(super) struct Range {
 }
 
 impl Track {
-    /// Where a claim looks: what has no moment, then leases that ran out, then the rest, oldest first.
+    /// Where a claim looks: what has no moment, then leases, then the rest, oldest first. Where clocks decide, those
+    /// that may have run out are enough; where leases are watched, it takes all of them.
     pub(super) fn claim_ranges(
         &self,
         older_than: Option<Duration>,
         now: UnixTime,
+        by_clock: bool,
     ) -> Result<Vec<Range>, Error> {
         let mut ranges = self.due_ranges(older_than, now)?;
         let never = |range: &Range| self.state(&range.state).is_ok_and(|state| moment(state).is_none());
         let never = ranges.iter().take_while(|range| never(range)).count();
-        ranges.splice(never..never, self.leased_ranges(Some(now))?);
+        ranges.splice(never..never, self.leased_ranges(by_clock.then_some(now))?);
         Ok(ranges)
     }
 

@@ -9,17 +9,17 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{State, Transition};
-use larder_schema::{Expr, Fields, Scope, Violation, settled};
+use larder_schema::{Expr, Fields, Scope, Violation, conformed};
 
 use super::Track;
 use crate::entity::{and, or};
 use crate::record::{Changes, Refused, unchanged};
 use crate::write::RACES_MAX;
-use crate::{Error, Invalid, store};
+use crate::{Error, Invalid, backoff};
 
 /// How often a write is sent whose answer may have been lost.
 const TRIES: u32 = 4;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
 impl Track {
     /// Makes a transition between states without leases.
@@ -63,7 +63,7 @@ impl Track {
                 Err(Refused::Failed(error)) => return Err(error),
             }
         }
-        Err(self.core.conflict(key, "it never stayed the same long enough to be written"))
+        Err(self.core.conflict(key, "it kept changing while it was being written"))
     }
 
     /// The item is not where the transition starts: because this call has made it already, or somebody else.
@@ -103,17 +103,15 @@ impl Track {
         changes: &Changes,
         doubtful: &mut bool,
     ) -> Result<Item, Refused> {
-        let mut pause = FIRST_PAUSE;
         let mut tries = 1;
         loop {
             match self.core.change(key, changes.clone()).await {
                 Err(Refused::Failed(Error::Store(error))) if error.is_transient() && tries < TRIES => {
-                    *doubtful |= matches!(error, store::Error::Unanswered { .. });
+                    *doubtful |= error.may_have_happened();
                 }
                 outcome => return outcome,
             }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
+            tokio::time::sleep(backoff::doubled(PAUSE, tries)).await;
             tries += 1;
         }
     }
@@ -148,7 +146,7 @@ impl Track {
                 None => params.get(name).cloned(),
                 Some(expression) => {
                     let value = expression.evaluate(Scope { fields: &fields, now });
-                    value.zip(entity.field(name)).map(|(value, field)| settled(value, &field.kind))
+                    value.zip(entity.field(name)).map(|(value, field)| conformed(value, &field.kind))
                 }
             };
             match value {
@@ -282,7 +280,43 @@ impl Track {
                 Err(Refused::Failed(error)) => return Err(error),
             }
         }
-        Err(self.core.conflict(key, "it never stayed the same long enough to be written"))
+        Err(self.core.conflict(key, "it kept changing while it was being written"))
+    }
+
+    /// Ends the pause of an item that waits for its next attempt. What does not pause stays as it is.
+    pub(super) async fn retry_now(&self, key: &Item) -> Result<Item, Error> {
+        let names = self.lease_attributes()?;
+        for _ in 0..RACES_MAX {
+            let Some(item) = self.core.load(key, true).await? else { return Err(self.core.missing(key)) };
+            let state = self.lifecycle().state_of(&item);
+            let Some(state) = state.filter(|state| state.lease_millis.is_none()) else {
+                return Err(Error::State {
+                    entity: self.core.name().to_owned(),
+                    key: self.core.key_text(key),
+                    transition: "retry now".to_owned(),
+                    found: state.map_or("in no state", |state| &state.name).to_owned(),
+                    wanted: "a state without a lease".to_owned(),
+                });
+            };
+            let written = self.written(&item);
+            if !self.pauses(state, &written, self.core.unix_now()) {
+                return Ok(item);
+            }
+            let same = [&self.lifecycle().attribute, &names.fence, &names.until];
+            let changes = Changes {
+                attributes: vec![(names.until.clone(), None)],
+                condition: same.iter().map(|name| unchanged(name, &item)).reduce(and),
+                ..Changes::default()
+            };
+            match self.send(key, &changes, &mut false).await {
+                Ok(ready) => return Ok(ready),
+                // Somebody claimed or moved it, or an answer was lost: it is looked at again.
+                Err(Refused::Condition(_)) => {}
+                Err(Refused::Missing) => return Err(self.core.missing(key)),
+                Err(Refused::Failed(error)) => return Err(error),
+            }
+        }
+        Err(self.core.conflict(key, "it kept changing while it was being written"))
     }
 
     /// Whether one number was taken since, and nobody holds it.
@@ -293,8 +327,9 @@ impl Track {
 
     /// What an item loses with its lease. The number of the claim stays, and grows with the next one.
     pub(super) fn without_lease(&self) -> Vec<(String, Option<AttributeValue>)> {
+        let of_lease = self.lifecycle().lease.iter();
         let names =
-            self.lifecycle().lease.iter().flat_map(|names| [names.owner.clone(), names.until.clone()]);
+            of_lease.flat_map(|names| [names.owner.clone(), names.until.clone(), names.error.clone()]);
         names.chain([self.origin_attribute()]).map(|name| (name, None)).collect()
     }
 }

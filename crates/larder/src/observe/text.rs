@@ -43,9 +43,11 @@ pub fn prometheus<'a>(systems: impl IntoIterator<Item = &'a System>) -> String {
         stats.calls_saved
     });
     count("larder_source_calls_total", "Calls of the source, each try counted.", |stats| stats.loads);
-    count("larder_source_failures_total", "Those that failed, or gave what is no record.", |stats| {
-        stats.load_failures
-    });
+    count(
+        "larder_source_failures_total",
+        "Those that failed, or gave something that is not a record.",
+        |stats| stats.load_failures,
+    );
     count("larder_store_errors_total", "Requests that the store failed at.", |stats| stats.store_errors);
     count("larder_writes_total", "Writes of what was fetched or written behind.", |stats| stats.writes);
     count("larder_writes_lost_total", "Writes behind that will not happen.", |stats| stats.writes_lost);

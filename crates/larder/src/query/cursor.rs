@@ -5,8 +5,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use larder_engine::item_bytes;
 use larder_model::Item;
+use larder_model::item_bytes;
 use larder_schema::schema::KeyAttribute;
 
 use super::Asked;

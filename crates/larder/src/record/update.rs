@@ -12,7 +12,6 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use larder_engine::ops::{ReturnValues, UpdateItem, WriteOptions};
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue};
 use larder_model::{AttributeValue, Item, Number, Path, Step, UnixTime};
 use larder_schema::schema::{CheckMode, Role, Ttl};
@@ -22,7 +21,7 @@ use super::unchanged;
 use crate::cache::freshness;
 use crate::entity::{Core, and, or};
 use crate::shelf::{self, FieldType, Record};
-use crate::write::{RACES_MAX, stand_back};
+use crate::write::{Action, Planned, RACES_MAX, Waiting, stand_back};
 use crate::{Error, Invalid, oversize, store};
 
 /// Changes to some fields of a record. Awaiting it makes them, and gives the record as it is then.
@@ -344,13 +343,19 @@ struct Rewrite {
     condition: Condition,
 }
 
+impl Rewrite {
+    fn planned(self, key: &Item) -> Planned {
+        Planned { key: key.clone(), action: Action::Update(self.update), condition: Some(self.condition) }
+    }
+}
+
 impl Core {
     /// Makes a partial write, and gives the item as it is then.
     pub(crate) async fn change(&self, key: &Item, changes: Changes) -> Result<Item, Refused> {
-        let changes = self.settled(changes);
+        let changes = self.conformed(changes);
         self.check_changes(&changes)?;
         let scope = self.scope(&changes);
-        self.settle(key).await?;
+        self.flush_pending(key).await?;
         let mut refused_by = None;
         if let Some(known) = self.known_from_key(key, &changes, &scope)? {
             let rewrite = self.rewrite(key, &changes, &scope, known, None)?;
@@ -390,12 +395,12 @@ impl Core {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(self.conflict(key, "it never stayed the same long enough to be written").into())
+        Err(self.conflict(key, "it kept changing while it was being written").into())
     }
 
     /// The item as it is, and as a partial write would make it.
     async fn preview(&self, key: &Item, changes: Changes) -> Result<(Item, Item), Error> {
-        let changes = self.settled(changes);
+        let changes = self.conformed(changes);
         self.check_changes(&changes)?;
         let scope = self.scope(&changes);
         self.known_from_key(key, &changes, &scope)?;
@@ -416,20 +421,7 @@ impl Core {
     }
 
     async fn send_update(&self, key: &Item, rewrite: Rewrite) -> Result<Item, Error> {
-        let request = UpdateItem {
-            table: self.table_name.clone(),
-            key: key.clone(),
-            update: Some(rewrite.update),
-            options: WriteOptions {
-                condition: Some(rewrite.condition),
-                return_values: ReturnValues::AllNew,
-                return_old_on_failure: true,
-                ..WriteOptions::default()
-            },
-        };
-        let updated = self.store.update_item(request).await;
-        // What waits to be written behind came after the update had begun: it is still to be written.
-        self.cache.wrote(key, false);
+        let updated = self.write_in_turn(rewrite.planned(key), Waiting::Kept).await;
         updated?.ok_or_else(|| self.missing(key))
     }
 
@@ -457,9 +449,7 @@ impl Core {
         guard: Condition,
     ) -> Result<Item, Error> {
         let item = oversize::without_marks(self.applied(key, whole, &rewrite)?);
-        let saved = self.write_whole(item.clone(), Some(guard)).await;
-        self.cache.wrote(key, false);
-        saved?;
+        self.write_in_turn(self.put_of(item.clone(), Some(guard))?, Waiting::Kept).await?;
         Ok(item)
     }
 
@@ -473,22 +463,22 @@ impl Core {
 
     /// The changes with their values as a new record would have them: nothing twice in a set, and what is of another type
     /// as it can be kept.
-    fn settled(&self, mut changes: Changes) -> Changes {
+    fn conformed(&self, mut changes: Changes) -> Changes {
         let kind = |name: &String| self.entity().field(name).map(|field| &field.kind);
         for (name, value) in &mut changes.set {
-            kind(name).into_iter().for_each(|kind| self.schema.settle(kind, value));
+            kind(name).into_iter().for_each(|kind| self.schema.conform(kind, value));
         }
         let parts = [&mut changes.append, &mut changes.insert, &mut changes.remove].into_iter().flatten();
         for (name, values) in parts {
             let mut whole = Value::List(std::mem::take(values));
-            kind(name).into_iter().for_each(|kind| self.schema.settle(kind, &mut whole));
-            if let Value::List(settled) = whole {
-                *values = settled;
+            kind(name).into_iter().for_each(|kind| self.schema.conform(kind, &mut whole));
+            if let Value::List(conformed) = whole {
+                *values = conformed;
             }
         }
         for (name, entries) in &mut changes.entries {
             let Some(Type::Map(of)) = kind(name) else { continue };
-            entries.values_mut().flatten().for_each(|value| self.schema.settle(&of.kind, value));
+            entries.values_mut().flatten().for_each(|value| self.schema.conform(&of.kind, value));
         }
         changes
     }
@@ -743,7 +733,7 @@ impl Core {
                 set.retain(|known| !members.contains(known));
                 set.extend(members.iter().filter(|_| is_put_in).cloned());
                 let mut set = Value::List(set);
-                self.schema.settle(&field.kind, &mut set);
+                self.schema.conform(&field.kind, &mut set);
                 fields.insert(name.clone(), set);
             }
             let members = Value::List(members.clone());
@@ -999,31 +989,21 @@ impl Core {
     }
 }
 
-/// A partial write that somebody else sends.
-#[derive(Debug)]
-pub(crate) enum Planned {
-    Update {
-        update: larder_expr::Update,
-        condition: Condition,
-        /// The condition rests on what was read.
-        raced: bool,
-    },
-    /// What is kept in parts or packed is written anew.
-    Whole { item: Item, condition: Condition },
-}
-
 impl Core {
-    /// What a partial write would send, as things are now.
-    pub(crate) async fn planned_change(&self, key: &Item, changes: &Changes) -> Result<Planned, Refused> {
-        let changes = &self.settled(changes.clone());
+    /// What a partial write would send, as things are now, and whether its condition rests on what was read.
+    pub(crate) async fn planned_change(
+        &self,
+        key: &Item,
+        changes: &Changes,
+    ) -> Result<(Planned, bool), Refused> {
+        let changes = &self.conformed(changes.clone());
         self.check_changes(changes)?;
-        self.settle(key).await?;
+        self.flush_pending(key).await?;
         let scope = self.scope(changes);
         // Whether there is a map to set an entry in, only the item tells.
         let known = self.known_from_key(key, changes, &scope)?;
         if let Some(known) = known.filter(|_| changes.entries.is_empty()) {
-            let Rewrite { update, condition } = self.rewrite(key, changes, &scope, known, None)?;
-            return Ok(Planned::Update { update, condition, raced: false });
+            return Ok((self.rewrite(key, changes, &scope, known, None)?.planned(key), false));
         }
         let Some(item) = self.current(key, None).await? else { return Err(Refused::Missing) };
         let asked = changes.condition.as_ref();
@@ -1031,15 +1011,10 @@ impl Core {
             return Err(Refused::Condition(Box::new(item)));
         }
         let rewrite = self.rewrite(key, changes, &scope, self.fields_of(&item)?, Some(&item))?;
-        let Some(guard) = oversize::guard(&item) else {
-            return Ok(Planned::Update { update: rewrite.update, condition: rewrite.condition, raced: true });
-        };
-        let applied = rewrite.update.apply(Some(&item), key).map_err(|error| Error::Corrupt {
-            entity: self.name().to_owned(),
-            key: self.key_text(key),
-            cause: error.to_string(),
-        })?;
-        Ok(Planned::Whole { item: oversize::without_marks(applied), condition: guard })
+        let Some(guard) = oversize::guard(&item) else { return Ok((rewrite.planned(key), true)) };
+        let item = oversize::without_marks(self.applied(key, &item, &rewrite)?);
+        let condition = and(self.is_there(self.unix_now()), guard);
+        Ok((self.put_of(item, Some(condition))?, true))
     }
 }
 

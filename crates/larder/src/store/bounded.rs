@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
-use larder_engine::ops::{Request, Response};
+use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
 use tokio::time::timeout;
 
@@ -136,7 +136,7 @@ impl Layer for Bounded {
         if limit.is_zero() {
             return Err(no_answer());
         }
-        let goes_on = is_read(&request);
+        let keeps_running = is_read(&request);
         let asked = Arc::clone(below);
         let mut call = Box::pin(async move { asked.execute(request).await });
         // A store in the process mostly answers at once, and needs no timer for it.
@@ -148,7 +148,7 @@ impl Layer for Bounded {
         let outcome = match waited {
             Ok(outcome) => outcome,
             Err(_) => {
-                if let (true, Some(rest)) = (goes_on, self.long.checked_sub(limit)) {
+                if let (true, Some(rest)) = (keeps_running, self.long.checked_sub(limit)) {
                     tokio::spawn(timeout(rest, call));
                 }
                 Err(no_answer())

@@ -4,45 +4,41 @@
 //! saying so: they ignore what they do not know. They are asked in advance, by requests about a table that does
 //! not exist and, where that tells nothing, with a value that does not exist: who knows the setting minds.
 
+pub mod connection;
 mod items;
 
-pub(crate) use items::once;
+pub(crate) use items::{once, read_item, sdk_value, value_of};
 
-use std::env;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_config::Region;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::update_table::builders::UpdateTableFluentBuilder;
 use aws_sdk_dynamodb::types as sdk;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use larder_engine::ops::{Request, Response};
 use larder_model::{
     Arn, Billing, Clock, Encryption, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType,
     Projection, StreamView, TableClass, TableDefinition, TableName, Tags, Throughput,
 };
+use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
 use tokio::sync::OnceCell;
 
 use super::{Address, Backend, Busy, Deployed, Error, Feature, Inside, Lacks, TableChange, client};
+use crate::backoff;
+use connection::CONNECT_LIMIT;
 
 /// A table that nobody has.
 const ABSENT_TABLE: &str = "larder-absent-7f3a9c51e0d24b68";
 /// No setting has this value.
 const ABSENT_VALUE: &str = "LARDER_ABSENT";
 const UNKNOWN: &str = "the endpoint does not know it";
-/// For whoever asks without a schema.
-const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 /// What AWS takes when no period is asked for.
 const PITR_DAYS_DEFAULT: i32 = 35;
 
@@ -59,40 +55,17 @@ pub(super) struct DynamoDb {
     regional: bool,
     /// What answers the client, where that is in this process.
     inside: Option<Arc<dyn Inside>>,
+    /// The client that a program has brought.
+    own: Option<Client>,
 }
 
 impl DynamoDb {
     pub(super) async fn connect(endpoint: Option<&str>, clock: Clock) -> Result<Self, Error> {
-        let http = aws_smithy_http_client::Builder::new();
-        let http = match endpoint {
-            Some(url) if url.starts_with("http://") => http.build_http(),
-            Some(_) | None => http.tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https(),
-        };
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT_LIMIT)
-            .operation_attempt_timeout(ATTEMPT_LIMIT)
-            .build();
-        let mut loader =
-            aws_config::defaults(BehaviorVersion::latest()).http_client(http).timeout_config(timeouts);
-        let own_credentials =
-            env::var_os("AWS_ACCESS_KEY_ID").is_some() || env::var_os("AWS_PROFILE").is_some();
-        if let Some(url) = endpoint {
-            loader = loader.endpoint_url(url);
-            if !own_credentials {
-                // Endpoints that do not look at credentials still want some.
-                loader =
-                    loader.credentials_provider(Credentials::new("larder", "larder", None, None, "larder"));
-            }
-            if env::var_os("AWS_REGION").is_none() && env::var_os("AWS_DEFAULT_REGION").is_none() {
-                loader = loader.region(Region::from_static(Arn::REGION));
-            }
-        }
-        let config = loader.load().await;
         let place = Address::DynamoDb { endpoint: endpoint.map(str::to_owned) }.to_string();
-        if config.region().is_none() {
-            let cause = "no region is set: set AWS_REGION".to_owned();
-            return Err(Error::Unreachable { place, cause });
-        }
+        let config = match connection::sdk_config(endpoint).await {
+            Ok(config) => config,
+            Err(cause) => return Err(Error::Unreachable { place, cause }),
+        };
         Ok(Self {
             client: Client::new(&config),
             config: Some(config),
@@ -101,6 +74,7 @@ impl DynamoDb {
             lacks: Arc::default(),
             regional: endpoint.is_none(),
             inside: None,
+            own: None,
         })
     }
 
@@ -108,14 +82,15 @@ impl DynamoDb {
     pub(super) fn on_client(client: Client) -> Self {
         let place = Address::DynamoDb { endpoint: None }.to_string();
         let (clock, lacks) = (Clock::system(), Arc::default());
-        Self { client, config: None, clock, place, lacks, regional: false, inside: None }
+        let own = Some(client.clone());
+        Self { client, config: None, clock, place, lacks, regional: false, inside: None, own }
     }
 
     /// On an endpoint in this process, of which is known what it lacks.
     pub(super) fn through(inside: Arc<dyn Inside>, clock: Clock, place: String, lacks: Lacks) -> Self {
         let client = client::client(Arc::clone(&inside));
         let lacks = Arc::new(OnceCell::new_with(Some(lacks)));
-        Self { client, config: None, clock, place, lacks, regional: false, inside: Some(inside) }
+        Self { client, config: None, clock, place, lacks, regional: false, inside: Some(inside), own: None }
     }
 
     async fn find_lacks(&self) -> Result<Lacks, Error> {
@@ -196,16 +171,7 @@ impl DynamoDb {
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        let Some(service) = error.as_service_error() else {
-            return Error::Unreachable { place: self.place.clone(), cause: causes(error) };
-        };
-        let code = service.code().unwrap_or("an unnamed error").to_owned();
-        let message = service.message().unwrap_or("it was refused without a reason").to_owned();
-        match &*code {
-            "ResourceInUseException" | "LimitExceededException" => Error::Busy(message),
-            "UnknownOperationException" => Error::Unsupported(UNKNOWN.to_owned()),
-            _ => Error::Refused { code, message },
-        }
+        sdk_error(self.place.clone(), error)
     }
 
     fn unreadable(&self, cause: &dyn std::fmt::Display) -> Error {
@@ -303,6 +269,16 @@ impl DynamoDb {
 impl Backend for DynamoDb {
     fn place(&self) -> String {
         self.place.clone()
+    }
+
+    fn identity(&self) -> String {
+        match (&self.own, &self.inside) {
+            // A client may lead anywhere, and does not say where. Clones of it have one configuration.
+            (Some(client), _) => format!("{} by the client {:p}", self.place, &raw const *client.config()),
+            // Whoever opened it has named it.
+            (None, Some(inside)) => format!("{} by the endpoint {:p}", self.place, Arc::as_ptr(inside)),
+            (None, None) => self.place.clone(),
+        }
     }
 
     async fn lacks(&self) -> Result<&Lacks, Error> {
@@ -563,9 +539,25 @@ impl Backend for DynamoDb {
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {
-        let pause = PAUSE_MIN.saturating_mul(1 << asked.min(10)).min(PAUSE_MAX);
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(backoff::doubled(PAUSE, asked.saturating_add(1))).await;
         Ok(())
+    }
+}
+
+/// What the SDK says of the store at `place`.
+pub(crate) fn sdk_error<E>(place: String, error: &SdkError<E>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let Some(service) = error.as_service_error() else {
+        return Error::Unreachable { place, cause: causes(error) };
+    };
+    let code = service.code().unwrap_or("an unnamed error").to_owned();
+    let message = service.message().unwrap_or("it was refused without a reason").to_owned();
+    match &*code {
+        "ResourceInUseException" | "LimitExceededException" => Error::Busy(message),
+        "UnknownOperationException" => Error::Unsupported(UNKNOWN.to_owned()),
+        _ => Error::Refused { code, message },
     }
 }
 
@@ -676,8 +668,9 @@ fn read(
     let unreadable = |cause: String| Error::Description { table: table.clone(), cause };
     let mut attributes = Vec::new();
     for attribute in description.attribute_definitions() {
-        let kind = KeyType::from_name(attribute.attribute_type.as_str())
-            .ok_or_else(|| unreadable(format!("`{}` is no key type", attribute.attribute_type.as_str())))?;
+        let kind = KeyType::from_name(attribute.attribute_type.as_str()).ok_or_else(|| {
+            unreadable(format!("`{}` is not a key type", attribute.attribute_type.as_str()))
+        })?;
         attributes.push((attribute.attribute_name.clone(), kind));
     }
     let mut busy = match description.table_status() {

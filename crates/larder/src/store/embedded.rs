@@ -3,79 +3,49 @@
 //! Its one thread removes items soon after they have expired. Whoever asks the store to pause works off what
 //! else the engine has to do, such as filling an index. Settings that the engine keeps but does not act on yet count as lacking.
 
+#[cfg(feature = "dynamodb")]
+mod endpoint;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use larder_engine::ops::{
+use larder_engine::ops::Row;
+use larder_engine::{Engine, Error as EngineError, KEYLESS, Worked};
+use larder_model::{
+    ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, KeySchema, KeyType, Projection,
+    StreamView, TableDefinition, TableName, Throughput,
+};
+use larder_ops::{
     BillingMode, CreateTable, DeleteTable, DescribeContinuousBackups, DescribeTable, DescribeTimeToLive,
     EncryptionSpecification, IndexChange, IndexStatus, KeyElement, KeyRole, ListTables, NewIndex,
     ProjectionKind, ProjectionSpecification, Request, Response, StreamSpecification, TableStatus,
     TagResource, TimeToLive, UpdateContinuousBackups, UpdateTable, UpdateTimeToLive,
 };
-use larder_engine::{Engine, Error as EngineError, KEYLESS, Lookback, Worked};
-use larder_model::{
-    ApiError, Billing, Clock, Encryption, IndexDefinition, IndexKind, Item, KeySchema, KeyType, Projection,
-    StreamView, TableDefinition, TableName, Throughput, UnixTime,
-};
 use larder_schema::{Environment, Schema};
 use larder_storage::{Key, Options};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+#[cfg(feature = "dynamodb")]
 use super::client::{self, Inside};
 use super::items::{NOT_OF_ITEMS, tables};
-use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, Store, TableChange};
+use super::{Backend, Busy, Cancellation, Deployed, Error, Feature, Lacks, TableChange};
 use crate::guard::{Guard, Mode, Rules, Tally};
 
 /// How soon what has expired leaves the disk.
 const TICK: Duration = Duration::from_secs(1);
 
-impl Store {
-    /// What became of a table's items, or of the one with this key: the newest changes first, at most so many, and only those
-    /// below a number if one is given. A table keeps them for its stream and for recovery. `None`: only a store of this process
-    /// can be asked.
-    ///
-    /// ```
-    /// # use larder::store::{Store, ops::{PutItem, WriteOptions}};
-    /// # use larder_model::{Billing, Item, KeyAttribute, KeySchema, KeyType, StreamView, TableDefinition, TableName, Tags};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let store = Store::memory().await;
-    /// # let table = TableName::new("carts")?;
-    /// # let key = KeySchema { partition: vec![KeyAttribute { name: "id".to_owned(), kind: KeyType::S }], sort: Vec::new() };
-    /// # store.create_table(&TableDefinition {
-    /// #     name: table.clone(), attributes: vec![("id".to_owned(), KeyType::S)], key, indexes: Vec::new(), billing: Billing::OnDemand,
-    /// #     on_demand_limits: None, stream: Some(StreamView::NewAndOldImages), encryption: None, class: None,
-    /// #     deletion_protection: false, tags: Tags::new(),
-    /// # }).await?;
-    /// # let key: Item = [("id", "seven")].into_iter().collect();
-    /// # store.put_item(PutItem { table: table.clone(), item: key.clone(), options: WriteOptions::default() }).await?;
-    /// let past = store.look_back(&table, Some(key), None, 10).await?.expect("it is embedded");
-    /// assert_eq!((past.changes.len(), past.more_before), (1, None));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn look_back(
-        &self,
-        table: &TableName,
-        key: Option<Item>,
-        before: Option<u64>,
-        most: usize,
-    ) -> Result<Option<Lookback>, Error> {
-        let Some(inside) = self.inside() else { return Ok(None) };
-        inside.look_back(table, key, before, most).await.map(Some)
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Embedded {
-    core: Core,
+    local: LocalEngine,
     place: String,
     lacks: Lacks,
     /// The rules that every write is held against, where that was asked for.
     enforced: Mutex<Option<(Rules, Arc<Tally>)>>,
+    /// This store has opened the engine, and does not share another's.
+    is_own: bool,
 }
 
 impl Embedded {
@@ -112,29 +82,46 @@ impl Embedded {
 
     fn new(engine: Engine, clock: Clock, place: String, has_key: bool) -> Self {
         let lacks = (!has_key).then(|| (Feature::Encryption, KEYLESS.to_owned())).into_iter().collect();
-        Self { core: Core::new(engine, clock), place, lacks, enforced: Mutex::new(None) }
+        Self {
+            local: LocalEngine::new(engine, clock),
+            place,
+            lacks,
+            enforced: Mutex::new(None),
+            is_own: false,
+        }
     }
 
-    fn at_work(self) -> Self {
-        self.core.worker.start(self.core.clock.clone());
+    fn at_work(mut self) -> Self {
+        self.local.worker.start(self.local.clock.clone());
+        self.is_own = true;
         self
     }
 
     async fn item_operation(&self, request: Request) -> Result<Response, EngineError> {
-        let (engine, now) = (&self.core.engine, self.core.clock.trusted());
+        let (engine, now) = (&self.local.engine, self.local.clock.trusted());
         Ok(match request {
-            Request::GetItem(request) => Response::GetItem(engine.get_item(&request)?),
-            Request::PutItem(request) => Response::PutItem(engine.put_item(request, now).await?),
-            Request::UpdateItem(request) => Response::UpdateItem(engine.update_item(request, now).await?),
-            Request::DeleteItem(request) => Response::DeleteItem(engine.delete_item(request, now).await?),
-            Request::Query(request) => Response::Query(engine.query(&request)?),
-            Request::Scan(request) => Response::Scan(engine.scan(&request)?),
-            Request::BatchGetItem(request) => Response::BatchGetItem(engine.batch_get_item(request)?),
+            Request::GetItem(request) => {
+                Response::GetItem(engine.get_item(&request)?.try_map(Row::into_item)?)
+            }
+            Request::PutItem(request) => {
+                Response::PutItem(engine.put_item(request, now).await?.try_map(Row::into_item)?)
+            }
+            Request::UpdateItem(request) => {
+                Response::UpdateItem(engine.update_item(request, now).await?.try_map(Row::into_item)?)
+            }
+            Request::DeleteItem(request) => {
+                Response::DeleteItem(engine.delete_item(request, now).await?.try_map(Row::into_item)?)
+            }
+            Request::Query(request) => Response::Query(engine.query(&request)?.try_map(Row::into_item)?),
+            Request::Scan(request) => Response::Scan(engine.scan(&request)?.try_map(Row::into_item)?),
+            Request::BatchGetItem(request) => {
+                Response::BatchGetItem(engine.batch_get_item(request)?.try_map(Row::into_item)?)
+            }
             Request::BatchWriteItem(request) => {
                 Response::BatchWriteItem(engine.batch_write_item(request, now).await?)
             }
             Request::TransactGetItems(request) => {
-                Response::TransactGetItems(engine.transact_get_items(&request)?)
+                Response::TransactGetItems(engine.transact_get_items(&request)?.try_map(Row::into_item)?)
             }
             Request::TransactWriteItems(request) => {
                 Response::TransactWriteItems(engine.transact_write_items(request, now).await?)
@@ -147,7 +134,7 @@ impl Embedded {
         match error {
             EngineError::Api(ApiError::ResourceNotFound(message)) => {
                 let missing = |table: &TableName| {
-                    self.core.engine.describe_table(&DescribeTable { table: table.clone() }).is_err()
+                    self.local.engine.describe_table(&DescribeTable { table: table.clone() }).is_err()
                 };
                 match tables.into_iter().find(missing) {
                     Some(table) => Error::NoTable { table },
@@ -169,7 +156,7 @@ impl Embedded {
             | EngineError::Storage(larder_storage::Error::Busy { .. }) => {
                 self.item_error(EngineError::Api(error.into()), tables)
             }
-            EngineError::Api(throttled @ (ApiError::Throttled | ApiError::LimitExceeded(_))) => {
+            EngineError::Api(throttled @ ApiError::LimitExceeded(_)) => {
                 Error::Throttled(throttled.to_string())
             }
             other => self::error(other),
@@ -177,8 +164,8 @@ impl Embedded {
     }
 
     async fn update(&self, request: UpdateTable) -> Result<(), Error> {
-        self.core.engine.update_table(request, self.core.clock.trusted()).await.map_err(error)?;
-        self.core.work().await.map_err(error)
+        self.local.engine.update_table(request, self.local.clock.trusted()).await.map_err(error)?;
+        self.local.work().await.map_err(error)
     }
 }
 
@@ -186,6 +173,10 @@ impl Embedded {
 impl Backend for Embedded {
     fn place(&self) -> String {
         self.place.clone()
+    }
+
+    fn identity(&self) -> String {
+        format!("engine {:p}", &raw const *self.local.engine.store())
     }
 
     async fn lacks(&self) -> Result<&Lacks, Error> {
@@ -196,7 +187,7 @@ impl Backend for Embedded {
         let mut names: Vec<TableName> = Vec::new();
         loop {
             let start = names.last().map(ToString::to_string);
-            let page = self.core.engine.list_tables(&ListTables { start, limit: None }).map_err(error)?;
+            let page = self.local.engine.list_tables(&ListTables { start, limit: None }).map_err(error)?;
             names.extend(page.names);
             if page.last.is_none() {
                 return Ok(names);
@@ -205,18 +196,18 @@ impl Backend for Embedded {
     }
 
     async fn describe(&self, table: &TableName) -> Result<Option<Deployed>, Error> {
-        let description = match self.core.engine.describe_table(&DescribeTable { table: table.clone() }) {
+        let description = match self.local.engine.describe_table(&DescribeTable { table: table.clone() }) {
             Ok(description) => description,
             Err(EngineError::Api(ApiError::ResourceNotFound(_))) => return Ok(None),
             Err(other) => return Err(error(other)),
         };
-        let ttl = self.core.engine.describe_time_to_live(&DescribeTimeToLive { table: table.clone() });
+        let ttl = self.local.engine.describe_time_to_live(&DescribeTimeToLive { table: table.clone() });
         let ttl_attribute = match ttl.map_err(error)? {
             TimeToLive::Enabled(attribute) => Some(attribute),
             TimeToLive::Disabled => None,
         };
         let request = DescribeContinuousBackups { table: table.clone() };
-        let backups = self.core.engine.describe_continuous_backups(&request, self.core.clock.trusted());
+        let backups = self.local.engine.describe_continuous_backups(&request, self.local.clock.trusted());
         let pitr_days = backups.map_err(error)?.recovery.map(|recovery| u32::from(recovery.days));
         let definition = (*description.definition).clone();
         let building = definition.indexes.iter().zip(&description.indexes).find_map(|(index, described)| {
@@ -265,8 +256,8 @@ impl Backend for Embedded {
             tags: definition.tags.clone().into_iter().collect(),
             policy: None,
         };
-        self.core.engine.create_table(request, self.core.clock.trusted()).await.map_err(error)?;
-        self.core.work().await.map_err(error)
+        self.local.engine.create_table(request, self.local.clock.trusted()).await.map_err(error)?;
+        self.local.work().await.map_err(error)
     }
 
     async fn change_table(&self, table: &TableName, change: &TableChange) -> Result<(), Error> {
@@ -298,16 +289,16 @@ impl Backend for Embedded {
             TableChange::DeletionProtection(on) => request.deletion_protection = Some(*on),
             TableChange::TimeToLive { attribute, enabled } => {
                 let request = UpdateTimeToLive { table, attribute: attribute.clone(), enabled: *enabled };
-                self.core.engine.update_time_to_live(request).await.map_err(error)?;
-                return self.core.work().await.map_err(error);
+                self.local.engine.update_time_to_live(request).await.map_err(error)?;
+                return self.local.work().await.map_err(error);
             }
             TableChange::PointInTimeRecovery { days } => {
                 let enabled = days.is_some();
                 let days = days.and_then(|days| u8::try_from(days).ok());
                 let request = UpdateContinuousBackups { table, enabled, days };
-                let now = self.core.clock.trusted();
+                let now = self.local.clock.trusted();
                 return self
-                    .core
+                    .local
                     .engine
                     .update_continuous_backups(request, now)
                     .await
@@ -316,22 +307,23 @@ impl Backend for Embedded {
             }
             TableChange::Tag(tags) => {
                 let tags = tags.clone().into_iter().collect();
-                return self.core.engine.tag_resource(TagResource { table, tags }).await.map_err(error);
+                return self.local.engine.tag_resource(TagResource { table, tags }).await.map_err(error);
             }
         }
         self.update(request).await
     }
 
     async fn delete_table(&self, table: &TableName) -> Result<(), Error> {
-        let (request, now) = (DeleteTable { table: table.clone() }, self.core.clock.trusted());
-        self.core.engine.delete_table(request, now).await.map_err(error)?;
-        self.core.work().await.map_err(error)
+        let (request, now) = (DeleteTable { table: table.clone() }, self.local.clock.trusted());
+        self.local.engine.delete_table(request, now).await.map_err(error)?;
+        self.local.work().await.map_err(error)
     }
 
     async fn execute(&self, request: Request) -> Result<Response, Error> {
         // Read most often, so without a copy of the table's name.
         if let Request::GetItem(get) = &request {
-            let answer = self.core.engine.get_item(get).map(Response::GetItem);
+            let found = self.local.engine.get_item(get);
+            let answer = found.and_then(|found| Ok(found.try_map(Row::into_item)?)).map(Response::GetItem);
             return answer.map_err(|error| self.item_error(error, tables(&request)));
         }
         let tables = tables(&request);
@@ -339,11 +331,15 @@ impl Backend for Embedded {
     }
 
     fn clock(&self) -> &Clock {
-        &self.core.clock
+        &self.local.clock
     }
 
     fn is_embedded(&self) -> bool {
         true
+    }
+
+    fn has_one_clock(&self) -> bool {
+        self.is_own
     }
 
     fn enforce(&self) -> Result<(), Error> {
@@ -359,39 +355,42 @@ impl Backend for Embedded {
             tracing::warn!(system = %schema.system, %error, "its schema is not enforced");
         }
         let guard = Guard::new(Arc::new(rules.clone()), Mode::Enforce, Arc::clone(tally));
-        self.core.engine.set_guard(Some(Arc::new(guard)));
+        self.local.engine.set_guard(Some(Arc::new(guard)));
     }
 
     fn engine(&self) -> Option<&Engine> {
-        Some(&self.core.engine)
+        Some(&self.local.engine)
     }
 
+    #[cfg(feature = "dynamodb")]
     fn inside(&self) -> Option<Arc<dyn Inside>> {
-        Some(Arc::new(self.core.clone()))
+        Some(Arc::new(self.local.clone()))
     }
 
+    #[cfg(feature = "dynamodb")]
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
-        Ok(client::client(Arc::new(self.core.clone())))
+        Ok(client::client(Arc::new(self.local.clone())))
     }
 
+    #[cfg(feature = "dynamodb")]
     async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
-        Ok(client::streams_client(Arc::new(self.core.clone())))
+        Ok(client::streams_client(Arc::new(self.local.clone())))
     }
 
     async fn pause(&self, _asked: u32) -> Result<(), Error> {
-        self.core.work().await.map_err(error)
+        self.local.work().await.map_err(error)
     }
 }
 
 /// The engine, its clock, and the thread that works for it. Clones are the same; the thread goes with the last.
 #[derive(Clone, Debug)]
-pub(super) struct Core {
+pub(super) struct LocalEngine {
     pub(super) engine: Engine,
     pub(super) clock: Clock,
     worker: Arc<Worker>,
 }
 
-impl Core {
+impl LocalEngine {
     fn new(engine: Engine, clock: Clock) -> Self {
         let shared = Shared { engine: Mutex::new(Some(engine.clone())), stopped: Condvar::new() };
         Self { engine, clock, worker: Arc::new(Worker(Arc::new(shared))) }
@@ -409,48 +408,6 @@ impl Core {
             Ok(())
         })
         .await
-    }
-}
-
-#[async_trait]
-impl Inside for Core {
-    async fn answer(&self, target: &str, body: &[u8]) -> Result<Vec<u8>, ApiError> {
-        let request = larder_wire::decode(target, body)?;
-        let changes_tables = match &request {
-            Request::DescribeEndpoints => return Ok(larder_wire::encode_endpoints(client::HOST)),
-            Request::CreateTable(_)
-            | Request::UpdateTable(_)
-            | Request::DeleteTable(_)
-            | Request::UpdateTimeToLive(_)
-            | Request::CreateBackup(_)
-            | Request::RestoreTableFromBackup(_)
-            | Request::RestoreTableToPointInTime(_) => true,
-            _ => false,
-        };
-        let response = self.engine.execute(request, self.clock.trusted()).await?;
-        if changes_tables {
-            self.work().await?;
-        }
-        larder_wire::encode(&response)
-    }
-
-    async fn look_back(
-        &self,
-        table: &TableName,
-        key: Option<Item>,
-        before: Option<u64>,
-        most: usize,
-    ) -> Result<Lookback, Error> {
-        let (engine, table, now) = (self.engine.clone(), table.clone(), self.clock.now());
-        let looked = blocking(move || engine.look_back(&table, key.as_ref(), before, most, now)).await;
-        looked.map_err(error)
-    }
-
-    fn expiring(&self, table: &TableName, seconds: i64, most: usize) -> Result<Option<u64>, Error> {
-        let now = self.clock.now();
-        let until = UnixTime::from_seconds(now.seconds().saturating_add(seconds));
-        let count = self.engine.expiring(table, now, until, most).map_err(Error::Engine)?;
-        Ok(Some(count as u64))
     }
 }
 
@@ -524,6 +481,9 @@ fn error(error: EngineError) -> Error {
     match error {
         EngineError::Api(ApiError::ResourceInUse(message) | ApiError::LimitExceeded(message)) => {
             Error::Busy(message)
+        }
+        EngineError::Api(throttled @ (ApiError::Throttled | ApiError::Exceeded(_))) => {
+            Error::Throttled(throttled.to_string())
         }
         EngineError::Api(error) => Error::Refused { code: error.code().into(), message: error.to_string() },
         other => Error::Engine(other),
@@ -651,7 +611,7 @@ mod tests {
             index_changes: Some(vec![IndexChange::Create(new_index(&index))]),
             ..no_change(definition.name.clone())
         };
-        store.core.engine.update_table(request, store.core.clock.now()).await.unwrap();
+        store.local.engine.update_table(request, store.local.clock.now()).await.unwrap();
         drop(store);
 
         let store = open();

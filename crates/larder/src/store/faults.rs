@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct Faults(Arc<Mutex<Rules>>);
 
 /// A way to fail.
 ///
@@ -40,7 +40,7 @@ pub struct Faults(Arc<Mutex<State>>);
 /// use larder::store::Fault;
 ///
 /// library.store().faults().fail_next(1, Fault::LostAnswer).only(&["PutItem"]);
-/// assert!(library.books().create(library::NewBook::new("1")).await.is_err());
+/// assert!(library.books().put(library::NewBook::new("1")).await.is_err());
 /// assert!(library.books().get("1").await?.is_some(), "it was written all the same");
 /// # Ok(())
 /// # }
@@ -59,7 +59,7 @@ pub enum Fault {
 }
 
 #[derive(Debug)]
-struct State {
+struct Rules {
     random: Rng,
     is_down: bool,
     /// Those that fail whatever is drawn.
@@ -72,7 +72,7 @@ struct State {
     only: Vec<String>,
 }
 
-impl Default for State {
+impl Default for Rules {
     fn default() -> Self {
         Self {
             random: Rng::with_seed(0),
@@ -97,75 +97,75 @@ pub(super) struct Draw {
 impl Faults {
     /// Where the random numbers begin; 0 unless it is said.
     pub fn seed(&self, seed: u64) -> &Self {
-        self.set(|state| state.random = Rng::with_seed(seed))
+        self.set(|rules| rules.random = Rng::with_seed(seed))
     }
 
     /// How often a request is turned away.
     pub fn throttle(&self, probability: f64) -> &Self {
-        self.set(|state| state.throttle = probability)
+        self.set(|rules| rules.throttle = probability)
     }
 
     /// How often the store fails at a request.
     pub fn fail(&self, probability: f64) -> &Self {
-        self.set(|state| state.error = probability)
+        self.set(|rules| rules.error = probability)
     }
 
     /// How often a request is carried out and nobody hears of it.
     pub fn lose_answers(&self, probability: f64) -> &Self {
-        self.set(|state| state.lose_answer = probability)
+        self.set(|rules| rules.lose_answer = probability)
     }
 
     /// Holds a request up before it is looked at. The time is `tokio`'s, which a test can pause.
     pub fn delay(&self, probability: f64, by: Duration) -> &Self {
-        self.set(|state| state.delay = (probability, by))
+        self.set(|rules| rules.delay = (probability, by))
     }
 
     /// Nothing gets there until [`Faults::up`].
     pub fn down(&self) -> &Self {
-        self.set(|state| state.is_down = true)
+        self.set(|rules| rules.is_down = true)
     }
 
     /// Everything gets there again.
     pub fn up(&self) -> &Self {
-        self.set(|state| state.is_down = false)
+        self.set(|rules| rules.is_down = false)
     }
 
     /// The next `count` requests fail in this way, whatever is drawn.
     pub fn fail_next(&self, count: u64, fault: Fault) -> &Self {
-        self.set(|state| state.next = Some((count, fault)))
+        self.set(|rules| rules.next = Some((count, fault)))
     }
 
     /// Only these operations fail, such as `PutItem`; all of them when there are none.
     pub fn only(&self, operations: &[&str]) -> &Self {
-        self.set(|state| state.only = operations.iter().map(|&name| name.to_owned()).collect())
+        self.set(|rules| rules.only = operations.iter().map(|&name| name.to_owned()).collect())
     }
 
     /// No more faults, and the random numbers from their beginning.
     pub fn reset(&self) -> &Self {
-        self.set(|state| *state = State::default())
+        self.set(|rules| *rules = Rules::default())
     }
 
-    fn set(&self, change: impl FnOnce(&mut State)) -> &Self {
+    fn set(&self, change: impl FnOnce(&mut Rules)) -> &Self {
         change(&mut self.0.lock());
         self
     }
 
     pub(super) fn draw(&self, operation: &str) -> Draw {
-        let mut state = self.0.lock();
-        let state = &mut *state;
-        if !state.only.is_empty() && !state.only.iter().any(|only| only == operation) {
+        let mut rules = self.0.lock();
+        let rules = &mut *rules;
+        if !rules.only.is_empty() && !rules.only.iter().any(|only| only == operation) {
             return Draw::default();
         }
         // All are drawn every time, so that one probability does not shift the draws of another.
-        let mut drawn = |probability: f64| state.random.f64() < probability;
-        let delay = drawn(state.delay.0).then_some(state.delay.1);
-        let throttle = drawn(state.throttle).then_some(Fault::Throttle);
-        let error = drawn(state.error).then_some(Fault::Error);
-        let lost = drawn(state.lose_answer).then_some(Fault::LostAnswer);
-        if state.is_down {
+        let mut drawn = |probability: f64| rules.random.f64() < probability;
+        let delay = drawn(rules.delay.0).then_some(rules.delay.1);
+        let throttle = drawn(rules.throttle).then_some(Fault::Throttle);
+        let error = drawn(rules.error).then_some(Fault::Error);
+        let lost = drawn(rules.lose_answer).then_some(Fault::LostAnswer);
+        if rules.is_down {
             return Draw { delay, fault: Some(Fault::Unreachable) };
         }
-        if let Some((count @ 1.., fault)) = &mut state.next {
+        if let Some((count @ 1.., fault)) = &mut rules.next {
             *count -= 1;
             return Draw { delay, fault: Some(*fault) };
         }

@@ -1,14 +1,12 @@
 //! Items of a store, an operation at a time.
 //!
-//! Requests are the engine's own, with bound expressions: the embedded store takes them as they are, a remote
-//! one renders them to text.
+//! Requests have bound expressions: the embedded store takes them as they are, a remote one renders them to text.
 
-use larder_engine::ops::{
-    BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, Consumed, DeleteItem, GetItem, PageOutput,
-    PutItem, Query, Request, Response, Row, Scan, TransactGetItems, TransactWriteItems, UpdateItem,
-    WriteOutput,
-};
 use larder_model::{Item, TableName};
+use larder_ops::{
+    BatchGetItem, BatchGetTable, BatchWrite, BatchWriteItem, Consumed, DeleteItem, GetItem, PageOutput,
+    PutItem, Query, Request, Response, Scan, TransactGetItems, TransactWriteItems, UpdateItem,
+};
 
 use super::{Error, Store};
 
@@ -58,7 +56,7 @@ impl Store {
     /// ```
     pub async fn get_item(&self, request: GetItem) -> Result<Option<Item>, Error> {
         match self.execute(Request::GetItem(request)).await? {
-            Response::GetItem(output) => output.item.map(item).transpose(),
+            Response::GetItem(output) => Ok(output.item),
             _ => Err(mistaken()),
         }
     }
@@ -66,7 +64,7 @@ impl Store {
     /// The item as it was, if that was asked for.
     pub async fn put_item(&self, request: PutItem) -> Result<Option<Item>, Error> {
         match self.execute(Request::PutItem(request)).await? {
-            Response::PutItem(output) => attributes(output),
+            Response::PutItem(output) => Ok(output.attributes),
             _ => Err(mistaken()),
         }
     }
@@ -74,7 +72,7 @@ impl Store {
     /// What was asked for of the item before or after.
     pub async fn update_item(&self, request: UpdateItem) -> Result<Option<Item>, Error> {
         match self.execute(Request::UpdateItem(request)).await? {
-            Response::UpdateItem(output) => attributes(output),
+            Response::UpdateItem(output) => Ok(output.attributes),
             _ => Err(mistaken()),
         }
     }
@@ -82,7 +80,7 @@ impl Store {
     /// The item as it was, if that was asked for.
     pub async fn delete_item(&self, request: DeleteItem) -> Result<Option<Item>, Error> {
         match self.execute(Request::DeleteItem(request)).await? {
-            Response::DeleteItem(output) => attributes(output),
+            Response::DeleteItem(output) => Ok(output.attributes),
             _ => Err(mistaken()),
         }
     }
@@ -90,7 +88,7 @@ impl Store {
     /// One page of a partition.
     pub async fn query(&self, request: Query) -> Result<Page, Error> {
         match self.execute(Request::Query(request)).await? {
-            Response::Query(output) => page(output),
+            Response::Query(output) => Ok(page(output)),
             _ => Err(mistaken()),
         }
     }
@@ -98,7 +96,7 @@ impl Store {
     /// One page of a whole table or index.
     pub async fn scan(&self, request: Scan) -> Result<Page, Error> {
         match self.execute(Request::Scan(request)).await? {
-            Response::Scan(output) => page(output),
+            Response::Scan(output) => Ok(page(output)),
             _ => Err(mistaken()),
         }
     }
@@ -111,11 +109,7 @@ impl Store {
         let Response::BatchGetItem(output) = self.execute(Request::BatchGetItem(request)).await? else {
             return Err(mistaken());
         };
-        let tables = output
-            .responses
-            .into_iter()
-            .map(|(table, rows)| Ok((table, rows.into_iter().map(item).collect::<Result<_, Error>>()?)));
-        Ok((tables.collect::<Result<_, Error>>()?, output.unprocessed))
+        Ok((output.responses, output.unprocessed))
     }
 
     /// What was not written and has to be asked for again.
@@ -132,9 +126,7 @@ impl Store {
     /// The items, in the order they were asked for.
     pub async fn transact_get_items(&self, request: TransactGetItems) -> Result<Vec<Option<Item>>, Error> {
         match self.execute(Request::TransactGetItems(request)).await? {
-            Response::TransactGetItems(output) => {
-                output.items.into_iter().map(|row| row.map(item).transpose()).collect()
-            }
+            Response::TransactGetItems(output) => Ok(output.items),
             _ => Err(mistaken()),
         }
     }
@@ -162,26 +154,14 @@ pub(super) fn operation(request: &Request) -> &'static str {
     request.operation().name()
 }
 
-fn item(row: Row) -> Result<Item, Error> {
-    match row {
-        Row::Stored(stored) => stored.decode().map_err(|error| Error::Engine(error.into())),
-        Row::Built(item) => Ok(item),
-    }
-}
-
-fn attributes(output: WriteOutput) -> Result<Option<Item>, Error> {
-    output.attributes.map(item).transpose()
-}
-
-fn page(output: PageOutput) -> Result<Page, Error> {
-    let rows = output.items.unwrap_or_default();
-    Ok(Page {
-        items: rows.into_iter().map(item).collect::<Result<_, Error>>()?,
+fn page(output: PageOutput) -> Page {
+    Page {
+        items: output.items.unwrap_or_default(),
         count: output.count,
         scanned: output.scanned,
         last_key: output.last_key,
         units: output.consumed.as_ref().map_or(0.0, Consumed::units),
-    })
+    }
 }
 
 /// A backend that answers something else than it was asked is not a store.

@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use larder_engine::ops::{Request, Response};
 use larder_model::{Clock, TableDefinition, TableName, Tags};
+use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
 use larder_schema::{Environment, Schema};
 
+#[cfg(feature = "dynamodb")]
+use super::Inside;
 use super::observed::Probes;
-use super::{Backend, Deployed, Error, Inside, Lacks, TableChange};
+use super::{Backend, Deployed, Error, Lacks, TableChange};
 
 /// What is done with a request for items. Clones, for other regions and limits, share what they keep.
 #[async_trait]
@@ -57,6 +59,10 @@ impl<L: Layer> Backend for Layered<L> {
         self.below.place()
     }
 
+    fn identity(&self) -> String {
+        self.below.identity()
+    }
+
     async fn lacks(&self) -> Result<&Lacks, Error> {
         self.below.lacks().await
     }
@@ -93,10 +99,16 @@ impl<L: Layer> Backend for Layered<L> {
         self.below.is_embedded()
     }
 
+    fn has_one_clock(&self) -> bool {
+        self.below.has_one_clock()
+    }
+
+    #[cfg(feature = "dynamodb")]
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
         self.below.sdk_client().await
     }
 
+    #[cfg(feature = "dynamodb")]
     async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
         self.below.streams_client().await
     }
@@ -105,6 +117,7 @@ impl<L: Layer> Backend for Layered<L> {
         self.below.engine()
     }
 
+    #[cfg(feature = "dynamodb")]
     fn inside(&self) -> Option<Arc<dyn Inside>> {
         self.below.inside()
     }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use larder_engine::ops::{Request, Response};
 use larder_model::{Clock, TableDefinition, TableName, Tags};
+use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
 use tokio::sync::OnceCell;
 
@@ -68,7 +68,21 @@ impl Lazy {
 #[async_trait]
 impl Backend for Lazy {
     fn place(&self) -> String {
-        self.address().to_string()
+        match &self.0.source {
+            Source::Address(address) => address.to_string(),
+            Source::Region { of, region } => format!("{} in {region}", of.place()),
+            Source::Limited { of, .. } => of.place(),
+        }
+    }
+
+    fn identity(&self) -> String {
+        match &self.0.source {
+            // Each is a memory of its own.
+            Source::Address(Address::Memory) => format!("{} {:p}", Address::Memory, Arc::as_ptr(&self.0)),
+            Source::Address(address) => address.to_string(),
+            Source::Region { of, region } => format!("{} in {region}", of.identity()),
+            Source::Limited { of, .. } => of.identity(),
+        }
     }
 
     async fn lacks(&self) -> Result<&Lacks, Error> {
@@ -124,10 +138,16 @@ impl Backend for Lazy {
         !matches!(self.address(), Address::DynamoDb { .. })
     }
 
+    fn has_one_clock(&self) -> bool {
+        self.is_embedded()
+    }
+
+    #[cfg(feature = "dynamodb")]
     async fn sdk_client(&self) -> Result<aws_sdk_dynamodb::Client, Error> {
         self.backend().await?.sdk_client().await
     }
 
+    #[cfg(feature = "dynamodb")]
     async fn streams_client(&self) -> Result<aws_sdk_dynamodbstreams::Client, Error> {
         self.backend().await?.streams_client().await
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use larder_engine::ops::Request;
+use larder_ops::Request;
 use parking_lot::Mutex;
 
 /// Requests that are kept; older ones go, but stay counted.
@@ -34,10 +34,10 @@ const KEPT_MAX: usize = 10_000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Arc<Mutex<State>>);
+pub struct Requests(Arc<Mutex<Noted>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Noted {
     kept: VecDeque<Request>,
     counts: BTreeMap<&'static str, usize>,
 }
@@ -59,11 +59,11 @@ impl Requests {
     }
 
     pub(super) fn note(&self, operation: &'static str, request: &Request) {
-        let mut state = self.0.lock();
-        *state.counts.entry(operation).or_default() += 1;
-        if state.kept.len() == KEPT_MAX {
-            state.kept.pop_front();
+        let mut noted = self.0.lock();
+        *noted.counts.entry(operation).or_default() += 1;
+        if noted.kept.len() == KEPT_MAX {
+            noted.kept.pop_front();
         }
-        state.kept.push_back(request.clone());
+        noted.kept.push_back(request.clone());
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use larder_engine::ops::{Request, Response};
+use larder_ops::{Request, Response};
 use parking_lot::Mutex;
 
 use super::layered::Layer;

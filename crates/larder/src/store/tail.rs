@@ -1,21 +1,23 @@
 //! The changes of a table as they come, by its stream, on any store: for whoever looks on from outside.
 //!
-//! A tail begins at the end of the stream, so nothing of the day that a stream keeps is read or paid for. It owns no timer: whoever
-//! looks asks it again.
+//! A tail begins at the end of the stream, so nothing of the day that a stream keeps is read or paid for; or, where somebody asks
+//! for the past, at its oldest change. It owns no timer: whoever looks asks it again.
 //!
 //! Promise: while it is asked at least every quarter of an hour, each change after its beginning is given once, those of a key in their
 //! order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodbstreams::Client;
-use aws_sdk_dynamodbstreams::types::{OperationType, Record, ShardIteratorType, StreamStatus};
+use aws_sdk_dynamodbstreams::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodbstreams::types::{
+    AttributeValue as Sdk, OperationType, Record, ShardIteratorType, StreamStatus,
+};
 use larder_engine::PastChange;
-use larder_engine::ops::Event;
-use larder_model::{TableName, UnixTime};
+use larder_model::{AttributeValue, Item, TableName, UnixTime};
+use larder_ops::Event;
 
 use super::{Error, Store};
-use crate::migrate::{failed, item, says};
 
 /// Who removes what has expired, by the name that streams give.
 const EXPIRY: &str = "dynamodb.amazonaws.com";
@@ -58,7 +60,6 @@ pub struct Tail {
     open: BTreeMap<String, Shard>,
     /// A shard ended, and others go on for it.
     is_stale: bool,
-    count: u64,
 }
 
 /// How far a shard was read.
@@ -67,13 +68,31 @@ struct Shard {
     iterator: Option<String>,
     /// The sequence number of the last change of it.
     last: Option<String>,
-    /// It began after the tail did.
-    is_new: bool,
+    /// The shard that it continues, which is read to its end first.
+    parent: Option<String>,
+    /// Read from its oldest change on, not from now on.
+    is_whole: bool,
+}
+
+/// Where a tail begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Now,
+    Oldest,
 }
 
 impl Store {
     /// The changes of a table from now on. `None`: no stream of it is on.
     pub async fn tail(&self, table: &TableName) -> Result<Option<Tail>, Error> {
+        self.tail_from(table, Start::Now).await
+    }
+
+    /// The changes of a table from the oldest on that its stream still has, which is a day. `None`: no stream of it is on.
+    pub async fn tail_from_oldest(&self, table: &TableName) -> Result<Option<Tail>, Error> {
+        self.tail_from(table, Start::Oldest).await
+    }
+
+    async fn tail_from(&self, table: &TableName, start: Start) -> Result<Option<Tail>, Error> {
         let (client, place) = (self.streams_client().await?, self.place());
         let answer = client.list_streams().table_name(table.as_str()).send().await;
         let streams = answer.map_err(|error| failed(&place, &error))?.streams.unwrap_or_default();
@@ -81,36 +100,47 @@ impl Store {
         let newest = streams.into_iter().max_by(|a, b| a.stream_label.cmp(&b.stream_label));
         let Some(stream) = newest.and_then(|stream| stream.stream_arn) else { return Ok(None) };
         let (seen, open) = (BTreeSet::new(), BTreeMap::new());
-        let mut tail = Tail { client, place, stream, seen, open, is_stale: false, count: 0 };
-        if !tail.list(false).await? {
+        let mut tail = Tail { client, place, stream, seen, open, is_stale: false };
+        if !tail.list(start).await? {
             return Ok(None);
         }
-        for shard in tail.open.keys().cloned().collect::<Vec<_>>() {
-            tail.begin(&shard).await?;
+        if start == Start::Now {
+            for shard in tail.open.keys().cloned().collect::<Vec<_>>() {
+                tail.begin(&shard).await?;
+            }
         }
         Ok(Some(tail))
     }
 }
 
 impl Tail {
-    /// What came since it was asked before, the oldest first: a page of each shard. An empty list says that nothing is there now.
+    /// Whether the next call may give more although the last one gave nothing: a shard ended, and others go on for it.
+    pub fn goes_on(&self) -> bool {
+        self.is_stale
+    }
+
+    /// What came since it was asked before, the oldest first: a page of each shard. An empty list says that nothing is there now,
+    /// unless it [goes on](Tail::goes_on).
     pub async fn next(&mut self) -> Result<Vec<PastChange>, Error> {
         if self.is_stale {
-            self.list(true).await?;
+            self.list(Start::Oldest).await?;
         }
+        let is_next = |shard: &Shard| shard.parent.as_ref().is_none_or(|it| !self.open.contains_key(it));
+        let next: Vec<String> =
+            self.open.iter().filter(|(_, shard)| is_next(shard)).map(|(id, _)| id.clone()).collect();
         let mut changes = Vec::new();
-        for shard in self.open.keys().cloned().collect::<Vec<_>>() {
+        for shard in next {
             for record in self.page(&shard).await? {
-                self.count += 1;
-                changes.extend(change(record, self.count)?);
+                changes.extend(change(record)?);
             }
         }
         changes.sort_by_key(|change| change.time.millis());
         Ok(changes)
     }
 
-    /// Looks which shards there are. Whether the stream is on.
-    async fn list(&mut self, later: bool) -> Result<bool, Error> {
+    /// Looks which shards there are, and where those that are new to it are read from. Whether the stream is on.
+    async fn list(&mut self, from: Start) -> Result<bool, Error> {
+        let is_whole = from == Start::Oldest;
         let mut start = None;
         loop {
             let request = self.client.describe_stream().stream_arn(&self.stream);
@@ -123,8 +153,9 @@ impl Tail {
             for shard in described.shards.unwrap_or_default() {
                 let ended = shard.sequence_number_range.and_then(|range| range.ending_sequence_number);
                 let Some(id) = shard.shard_id else { continue };
-                if self.seen.insert(id.clone()) && (later || ended.is_none()) {
-                    self.open.insert(id, Shard { is_new: later, ..Shard::default() });
+                if self.seen.insert(id.clone()) && (is_whole || ended.is_none()) {
+                    let parent = shard.parent_shard_id;
+                    self.open.insert(id, Shard { parent, is_whole, ..Shard::default() });
                 }
             }
             start = described.last_evaluated_shard_id;
@@ -139,7 +170,7 @@ impl Tail {
     async fn begin(&mut self, id: &str) -> Result<(), Error> {
         let Some(shard) = self.open.get_mut(id) else { return Ok(()) };
         let request = self.client.get_shard_iterator().stream_arn(&self.stream).shard_id(id);
-        let request = match (&shard.last, shard.is_new) {
+        let request = match (&shard.last, shard.is_whole) {
             (Some(last), _) => {
                 request.shard_iterator_type(ShardIteratorType::AfterSequenceNumber).sequence_number(last)
             }
@@ -176,7 +207,7 @@ impl Tail {
     }
 }
 
-fn change(record: Record, number: u64) -> Result<Option<PastChange>, Error> {
+fn change(record: Record) -> Result<Option<PastChange>, Error> {
     let event = match record.event_name {
         Some(OperationType::Insert) => Event::Insert,
         Some(OperationType::Modify) => Event::Modify,
@@ -186,6 +217,8 @@ fn change(record: Record, number: u64) -> Result<Option<PastChange>, Error> {
     let expired = record.user_identity.is_some_and(|it| it.principal_id.as_deref() == Some(EXPIRY));
     let Some(change) = record.dynamodb else { return Ok(None) };
     let Some(key) = change.keys else { return Ok(None) };
+    // A name that stays the same for whoever asks again; AWS's numbers are longer, and their last bits differ.
+    let number = change.sequence_number.and_then(|it| it.parse::<u128>().ok()).unwrap_or(0) as u64;
     let time = change.approximate_creation_date_time.and_then(|at| at.to_millis().ok()).unwrap_or(0);
     Ok(Some(PastChange {
         number,
@@ -196,4 +229,34 @@ fn change(record: Record, number: u64) -> Result<Option<PastChange>, Error> {
         old: change.old_image.map(item).transpose()?,
         new: change.new_image.map(item).transpose()?,
     }))
+}
+
+pub(crate) fn item(attributes: HashMap<String, Sdk>) -> Result<Item, Error> {
+    attributes.into_iter().map(|(name, sdk)| Ok((name, value(sdk)?))).collect()
+}
+
+fn value(value: Sdk) -> Result<AttributeValue, Error> {
+    let unreadable = || Error::Unsupported("the stream shows a value of an unknown type".to_owned());
+    super::value_of!(value, aws_sdk_dynamodbstreams::types::AttributeValue, self::value, unreadable())
+}
+
+pub(crate) fn says<E: ProvideErrorMetadata>(error: &SdkError<E>, code: &str) -> bool {
+    error.as_service_error().and_then(ProvideErrorMetadata::code) == Some(code)
+}
+
+pub(crate) fn failed<E>(place: &str, error: &SdkError<E>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let Some(service) = error.as_service_error() else {
+        let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+        let cause = causes.last().map(ToString::to_string).unwrap_or_default();
+        return Error::Unreachable { place: place.to_owned(), cause };
+    };
+    let code = service.code().unwrap_or("an unnamed error").to_owned();
+    let message = service.message().unwrap_or("it was refused without a reason").to_owned();
+    match &*code {
+        "LimitExceededException" => Error::Throttled(message),
+        _ => Error::Refused { code, message },
+    }
 }

@@ -18,6 +18,17 @@ pub(crate) async fn open(name: &str, store: &Store) -> System {
     open_text(&text, store).await
 }
 
+/// Opens `schemas/<name>.larder` with the tables of an environment, as each of several programs does.
+pub(crate) async fn open_in(name: &str, store: &Store, environment: &Environment) -> System {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas").join(format!("{name}.larder"));
+    let text = std::fs::read_to_string(path).expect("the schema is there");
+    let loaded = Schema::load("test.larder", &text, &mut NoFiles, environment);
+    let schema = loaded.schema.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
+    let system = System::open_with(schema, store.clone(), environment.clone()).await.expect("it opens");
+    system.provision().await.expect("its tables are made");
+    system
+}
+
 /// Names of tables that no other test has.
 pub(crate) fn environment() -> Environment {
     let own = format!("t{}-{}", std::process::id(), OPENED.fetch_add(1, Ordering::Relaxed));

@@ -118,7 +118,7 @@ pub struct Price {
 
 /// A text that is no price.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no price: dollars with up to 12 decimals are wanted, such as 0.625")]
+#[error("`{0}` is not a price: give dollars with up to 12 decimals, such as 0.625")]
 pub struct PriceTextError(String);
 
 impl Price {

@@ -133,7 +133,7 @@ impl Prices {
 }
 
 fn entry(json: &Json) -> Result<Entry, String> {
-    let Json::Object(members) = json else { return Err("it is no object".to_owned()) };
+    let Json::Object(members) = json else { return Err("it is not an object".to_owned()) };
     if let Some(unknown) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(format!("`{unknown}` is not known; there are {}", MEMBERS.join(", ")));
     }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(entry(r#""pitr": "0.2""#), Ok(()));
         for (member, problem) in [
             (r#""pitr": 0.2"#, "must be dollars as a text"),
-            (r#""pitr": "free""#, "is no price"),
+            (r#""pitr": "free""#, "is not a price"),
             (r#""prit": "0.2""#, "`prit` is not known"),
             (r#""read_hour": "0.1""#, "belong together"),
             (r#""class": "cold""#, "standard or infrequent"),

@@ -32,7 +32,7 @@ const HIT_RATE_ENTITIES_MAX: usize = METRICS_MAX / 2;
 pub(super) const DYNAMODB: &str = "AWS/DynamoDB";
 
 /// One alarm.
-pub(super) struct Watch<'a> {
+pub(super) struct MetricAlarm<'a> {
     /// In snake case, unlike that of any other alarm here.
     pub(super) name: String,
     /// The `file:line` that asks for it.
@@ -65,7 +65,7 @@ pub(super) enum Dimension<'a> {
     Text(&'a str),
 }
 
-impl Watch<'_> {
+impl MetricAlarm<'_> {
     pub(super) fn description(&self) -> String {
         let side = if self.above { "above" } else { "below" };
         format!("{}: {side} {}", self.what, self.threshold)
@@ -83,12 +83,13 @@ pub(super) fn watches<'a>(
     origins: &Origins<'_>,
     tables: &[&'a Table],
     with_system: bool,
-) -> (Vec<Watch<'a>>, Vec<String>) {
-    let (mut made, mut left_out) = (Vec::<Watch<'a>>::new(), Vec::new());
+) -> (Vec<MetricAlarm<'a>>, Vec<String>) {
+    let (mut made, mut left_out) = (Vec::<MetricAlarm<'a>>::new(), Vec::new());
     for (at, alarm) in schema.alarms.iter().enumerate() {
-        let of_tables = |one: fn(&'a Schema, &'a Alarm, &'a Table) -> Vec<Watch<'a>>| -> Vec<Watch<'a>> {
-            tables.iter().flat_map(|table| one(schema, alarm, table)).collect()
-        };
+        let of_tables =
+            |one: fn(&'a Schema, &'a Alarm, &'a Table) -> Vec<MetricAlarm<'a>>| -> Vec<MetricAlarm<'a>> {
+                tables.iter().flat_map(|table| one(schema, alarm, table)).collect()
+            };
         let watches = match alarm.metric {
             AlarmMetric::ErrorRate => {
                 let refused = with_system.then(|| user_error_rate(schema, alarm, tables)).flatten();
@@ -132,14 +133,14 @@ fn why_not(schema: &Schema, metric: AlarmMetric) -> String {
     }
 }
 
-fn free_name(made: &[Watch<'_>], wanted: &str) -> String {
+fn free_name(made: &[MetricAlarm<'_>], wanted: &str) -> String {
     std::iter::once(wanted.to_owned())
         .chain((2..).map(|number| format!("{wanted}_{number}")))
         .find(|name| made.iter().all(|other| other.name != *name))
         .expect("there are more numbers than alarms")
 }
 
-fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
+fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<MetricAlarm<'a>> {
     let (reads, writes) = iam::operations(schema, table);
     let kinds = [("read", "reads", reads), ("write", "writes", writes)];
     let kinds = kinds.into_iter().filter(|(_, _, operations)| !operations.is_empty());
@@ -151,14 +152,14 @@ fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec
         let expression = format!(
             "IF({all_failed} + {all_done} > 0, 100 * ({all_failed}) / ({all_failed} + {all_done}), 0)"
         );
-        Watch {
+        MetricAlarm {
             name: format!("{}_table_{kind}_error_rate", table.name),
             what: format!("percent of {words} of `{}` failed", table.name),
             metrics: failed.chain(done).collect(),
             expression,
             table: Some(table),
             region: table.region.as_deref(),
-            ..Watch::of(alarm)
+            ..MetricAlarm::of(alarm)
         }
     });
     made.collect()
@@ -166,7 +167,11 @@ fn error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec
 
 /// What DynamoDB refused in the region of the first table, against what its tables there answered. None when that is
 /// more than an alarm can read.
-fn user_error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, tables: &[&'a Table]) -> Option<Watch<'a>> {
+fn user_error_rate<'a>(
+    schema: &'a Schema,
+    alarm: &'a Alarm,
+    tables: &[&'a Table],
+) -> Option<MetricAlarm<'a>> {
     let region = tables.first()?.region.as_deref();
     let here = tables.iter().filter(|table| table.region.as_deref() == region);
     let mut metrics: Vec<Metric<'a>> = here
@@ -192,7 +197,7 @@ fn user_error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, tables: &[&'a Table
         statistic: "Sum",
         dimensions: Vec::new(),
     });
-    Some(Watch {
+    Some(MetricAlarm {
         name: "user_error_rate".to_owned(),
         what: format!(
             "percent of requests that DynamoDB refused the account, of those that {} made",
@@ -201,11 +206,11 @@ fn user_error_rate<'a>(schema: &'a Schema, alarm: &'a Alarm, tables: &[&'a Table
         metrics,
         expression: format!("IF({refused} + {done} > 0, 100 * {refused} / ({refused} + {done}), 0)"),
         region,
-        ..Watch::of(alarm)
+        ..MetricAlarm::of(alarm)
     })
 }
 
-fn latency<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
+fn latency<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<MetricAlarm<'a>> {
     let (mut operations, writes) = iam::operations(schema, table);
     operations.extend(writes);
     if operations.is_empty() {
@@ -218,18 +223,18 @@ fn latency<'a>(schema: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Wa
         let names: Vec<_> = (0..operations.len()).map(|at| format!("took{at}")).collect();
         format!("MIN([{}])", names.join(", "))
     };
-    vec![Watch {
+    vec![MetricAlarm {
         name: format!("{}_table_latency", table.name),
         what: format!("average milliseconds of an operation on `{}`", table.name),
         metrics: by_operation(table, &operations, "took", "SuccessfulRequestLatency", "Average").collect(),
         expression,
         table: Some(table),
         region: table.region.as_deref(),
-        ..Watch::of(alarm)
+        ..MetricAlarm::of(alarm)
     }]
 }
 
-fn throttles<'a>(_: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch<'a>> {
+fn throttles<'a>(_: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<MetricAlarm<'a>> {
     let indexes = table.indexes.iter().map(|index| Some(index.name.as_str()));
     let made = std::iter::once(None).chain(indexes).map(|index| {
         let metrics = ["ReadThrottleEvents", "WriteThrottleEvents"].into_iter().enumerate();
@@ -244,20 +249,20 @@ fn throttles<'a>(_: &'a Schema, alarm: &'a Alarm, table: &'a Table) -> Vec<Watch
             Some(index) => (format!("_{index}"), format!(" on index {index}")),
             None => (String::new(), String::new()),
         };
-        Watch {
+        MetricAlarm {
             name: format!("{}_table{name}_throttles", table.name),
             what: format!("throttled requests of `{}`{what}", table.name),
             metrics: metrics.collect(),
             expression: filled("throttled", 2).join(" + "),
             table: Some(table),
             region: table.region.as_deref(),
-            ..Watch::of(alarm)
+            ..MetricAlarm::of(alarm)
         }
     });
     made.collect()
 }
 
-fn hit_rate<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
+fn hit_rate<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<MetricAlarm<'a>> {
     let Some((namespace, hit, miss)) = hits_and_misses(schema) else { return Vec::new() };
     let entities = cached(schema);
     let made = entities.chunks(HIT_RATE_ENTITIES_MAX).map(|entities| {
@@ -267,25 +272,25 @@ fn hit_rate<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
         };
         let sum = |id: &str| filled(id, entities.len()).join(" + ");
         let (hits, misses) = (sum("hits"), sum("misses"));
-        Watch {
+        MetricAlarm {
             name: "hit_rate".to_owned(),
             what: format!("percent of reads of {} answered without the source", schema.system),
             metrics: of_each("hits", hit).chain(of_each("misses", miss)).collect(),
             // Without a request there is no rate, and no alarm.
             expression: format!("100 * ({hits}) / ({hits} + {misses})"),
             region: schema.tables.first().and_then(|table| table.region.as_deref()),
-            ..Watch::of(alarm)
+            ..MetricAlarm::of(alarm)
         }
     });
     made.collect()
 }
 
-fn queue<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
+fn queue<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<MetricAlarm<'a>> {
     let what = format!("writes of {} waiting behind", schema.system);
     by_entity(schema, alarm, MetricKind::Queue, &behind(schema), "Maximum", "queue", &what)
 }
 
-fn stuck<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<Watch<'a>> {
+fn stuck<'a>(schema: &'a Schema, alarm: &'a Alarm) -> Vec<MetricAlarm<'a>> {
     let what = format!("leases of {} that ran out", schema.system);
     by_entity(schema, alarm, MetricKind::Stuck, &leased(schema), "Sum", "stuck", &what)
 }
@@ -299,7 +304,7 @@ fn by_entity<'a>(
     statistic: &'static str,
     name: &'static str,
     what: &str,
-) -> Vec<Watch<'a>> {
+) -> Vec<MetricAlarm<'a>> {
     let Some(metrics) = &schema.metrics else { return Vec::new() };
     let Some(metric) = metric_name(schema, kind) else { return Vec::new() };
     let made = entities.chunks(METRICS_MAX).map(|entities| {
@@ -307,13 +312,13 @@ fn by_entity<'a>(
             statistic,
             ..layer_metric(schema, entity, format!("{name}{at}"), &metrics.namespace, metric)
         });
-        Watch {
+        MetricAlarm {
             name: name.to_owned(),
             what: what.to_owned(),
             metrics: metrics.collect(),
             expression: filled(name, entities.len()).join(" + "),
             region: schema.tables.first().and_then(|table| table.region.as_deref()),
-            ..Watch::of(alarm)
+            ..MetricAlarm::of(alarm)
         }
     });
     made.collect()
@@ -365,7 +370,7 @@ fn layer_metric<'a>(
     Metric { id, namespace, name, statistic: "Sum", dimensions }
 }
 
-impl<'a> Watch<'a> {
+impl<'a> MetricAlarm<'a> {
     fn of(alarm: &Alarm) -> Self {
         let threshold = match &alarm.threshold {
             Threshold::Percent(number) | Threshold::Count(number) => number_to_f64(number),

@@ -10,7 +10,7 @@
 
 use larder_model as model;
 
-use super::alarms::{Dimension, Watch, watches};
+use super::alarms::{Dimension, MetricAlarm, watches};
 use super::cloudformation::stream_view;
 use super::iam::{self, Part, Resource};
 use super::names;
@@ -396,7 +396,7 @@ fn kms_key(schema: &Schema, table: &Table, key: &str) -> String {
     }
 }
 
-fn alarm(code: &mut Code, schema: &Schema, watch: &Watch<'_>, id: &str) {
+fn alarm(code: &mut Code, schema: &Schema, watch: &MetricAlarm<'_>, id: &str) {
     let number = watch.table.map_or(1, |_| names::number(schema));
     let id = names::versioned(number, &format!("{id}Alarm"), "V");
     code.line("");

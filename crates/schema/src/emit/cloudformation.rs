@@ -15,7 +15,7 @@
 use larder_model as model;
 use serde_json::{Map, Value as Json, json};
 
-use super::alarms::{self, Dimension, Watch};
+use super::alarms::{self, Dimension, MetricAlarm};
 use super::iam::{self, Part};
 use super::names;
 use super::versions::{self, Kept, Version, versions};
@@ -369,7 +369,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn alarm_properties(&self, watch: &Watch<'_>) -> Json {
+    fn alarm_properties(&self, watch: &MetricAlarm<'_>) -> Json {
         let metrics = watch.metrics.iter().map(|metric| {
             let dimensions = metric.dimensions.iter().map(|(name, value)| {
                 let value = match value {

@@ -1,5 +1,7 @@
 //! `larder docs`: Markdown that a team could have written.
 
+mod without;
+
 use std::fmt::Write as _;
 
 use larder_model::limits::{READ_UNIT_BYTES, WRITE_UNIT_BYTES};
@@ -30,6 +32,7 @@ pub fn docs(schema: &Schema) -> String {
         }
     }
     sources(&mut out, schema);
+    without::without(&mut out, schema);
     store(&mut out, &schema.store);
     operations(&mut out, schema);
     while out.ends_with("\n\n") {
@@ -364,6 +367,7 @@ fn layers_own(out: &mut String, table: &Table, entity: &Entity) {
             (&lease.fence, "N", of("one more with each claim in")),
             (&lease.attempts, "N", of("claims since the work was last done in")),
             (&format!("larder_{}_from", lifecycle.name), "S", of("the state before the claim in")),
+            (&lease.error, "S", of("why the work failed last, until the next claim, in")),
         ] {
             if entity.fields.iter().all(|field| field.attribute != *name) {
                 list.push(vec![format!("`{name}`"), kind.to_owned(), about]);

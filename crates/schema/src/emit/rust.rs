@@ -8,7 +8,8 @@ mod collections;
 mod entities;
 mod handles;
 mod lifecycles;
-mod names;
+mod making;
+pub(super) mod names;
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,10 @@ const TEXT: &str = "::std::string::String";
 /// The module of a schema.
 ///
 /// `head` is what stands before its brackets; without one it is public and called like the system. `files` are
-/// the schema's files: what the schema calls each, and the Rust expression of its text.
-pub fn rust(schema: &Schema, head: Option<&str>, files: &[(String, String)]) -> String {
-    let mut module = Module::new(schema);
+/// the schema's files: what the schema calls each, and the Rust expression of its text. `derives` are the paths of what its types
+/// derive besides.
+pub fn rust(schema: &Schema, head: Option<&str>, files: &[(String, String)], derives: &[String]) -> String {
+    let mut module = Module::new(schema, derives);
     module.types();
     for table in &schema.tables {
         for entity in &table.entities {
@@ -65,6 +67,8 @@ struct Module<'a> {
     method_names: Names,
     /// Short cuts to lifecycles: name, type, docs, body. They give way to entities.
     shortcuts: Vec<(String, String, Vec<String>, String)>,
+    /// What its types derive besides, by their paths.
+    derives: &'a [String],
 }
 
 /// A field of a generated struct.
@@ -136,8 +140,9 @@ impl Member<'_> {
 }
 
 impl<'a> Module<'a> {
-    fn new(schema: &'a Schema) -> Self {
+    fn new(schema: &'a Schema, derives: &'a [String]) -> Self {
         let mut module = Self {
+            derives,
             schema,
             system: String::new(),
             out: String::new(),
@@ -223,13 +228,18 @@ impl<'a> Module<'a> {
         let mut declared = String::new();
         let mut arms = String::new();
         for (variant, (text, about)) in variants.iter().zip(texts) {
-            declared.push_str(&format!("{}    {variant},\n", docs("    ", about)));
+            let named = if self.derives_serde() {
+                format!("    #[serde(rename = {})]\n", quoted(text))
+            } else {
+                String::new()
+            };
+            declared.push_str(&format!("{}{named}    {variant},\n", docs("    ", about)));
             arms.push_str(&format!("            Self::{variant} => {},\n", quoted(text)));
         }
         let all: Vec<String> = variants.iter().map(|variant| format!("Self::{variant}")).collect();
         self.write(
             "
-$docs#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+$docs#[derive($derives)]
 pub enum $Name {
 $declared}
 
@@ -279,8 +289,26 @@ impl ::larder::FieldType for $Name {
                 ("all", &all.join(", ")),
                 ("arms", &arms),
                 ("label", &quoted(name)),
+                (
+                    "derives",
+                    &self.derived(
+                        &["Clone", "Copy", "Debug", "PartialEq", "Eq", "PartialOrd", "Ord", "Hash"],
+                        false,
+                    ),
+                ),
             ],
         );
+    }
+
+    /// What a type derives: what it always does, and what was asked for. What is read from an item cannot be made of anything else.
+    fn derived(&self, always: &[&str], is_read: bool) -> String {
+        let asked =
+            self.derives.iter().map(String::as_str).filter(|path| !(is_read && last(path) == "Deserialize"));
+        always.iter().copied().chain(asked).collect::<Vec<_>>().join(", ")
+    }
+
+    fn derives_serde(&self) -> bool {
+        self.derives.iter().any(|path| matches!(last(path), "Serialize" | "Deserialize"))
     }
 
     /// The structs of the named types.
@@ -302,6 +330,7 @@ impl ::larder::FieldType for $Name {
                 )
             });
             self.declare(&name, &definition.docs, &members, extra.as_deref(), rest.as_deref());
+            self.making(&name, &members, rest.as_deref());
             let mut take: String = members.iter().map(|member| member.take(".ok()?")).collect();
             let mut give = String::from("        let mut fields = ::larder::Fields::new();\n");
             if let Some(rest) = &rest {
@@ -364,12 +393,16 @@ $take        })
             derives.extend(["Eq", "PartialOrd", "Ord", "Hash"]);
         }
         let mut declared: String = members.iter().map(Member::declare).collect();
+        let is_read = extra.is_some() && extra_shown.is_none();
+        if is_read && self.derives.iter().any(|path| last(path) == "Serialize") {
+            declared.push_str("    #[serde(skip)]\n");
+        }
         declared.push_str(extra.unwrap_or_default());
         self.write(
             "\n$docs#[derive($derives)]\npub struct $Name {\n$declared}\n",
             &[
                 ("docs", &docs("", about)),
-                ("derives", &derives.join(", ")),
+                ("derives", &self.derived(&derives, is_read)),
                 ("Name", name),
                 ("declared", &declared),
             ],
@@ -495,6 +528,11 @@ $shown            .finish()
     }
 }
 
+/// The name at the end of a path.
+fn last(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path).trim()
+}
+
 fn map_of(values: &str) -> String {
     format!("::std::collections::BTreeMap<{TEXT}, {values}>")
 }
@@ -539,7 +577,7 @@ fn docs(indent: &str, lines: &[String]) -> String {
     lines.map(|line| format!("{indent}{}\n", format!("/// {line}").trim_end())).collect()
 }
 
-/// The type of an argument, and how its value is had. A text may be given as anything that becomes one.
+/// The type of an argument, and how its value is obtained. A text may be given as anything that becomes one.
 fn argument(kind: &str, name: &str) -> (String, String) {
     if kind == TEXT || kind.starts_with("::larder::Loose<") {
         return (

@@ -12,7 +12,7 @@
 
 use larder_model as model;
 
-use super::alarms::{Dimension, Watch, watches};
+use super::alarms::{Dimension, MetricAlarm, watches};
 use super::cloudformation::stream_view;
 use super::hcl::{Hcl, Line, escaped, quoted};
 use super::iam::{Part, Resource, Right};
@@ -335,7 +335,7 @@ fn arn(resource: &Resource<'_>) -> String {
     }
 }
 
-fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, name: &str) {
+fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &MetricAlarm<'_>, name: &str) {
     let name = if watch.table.is_some() { label(schema, name) } else { name.to_owned() };
     hcl.open(&format!("resource \"aws_cloudwatch_metric_alarm\" {}", quoted(&name)), watch.place.clone());
     let told = format!("var.{TOPIC} == \"\" ? [] : [var.{TOPIC}]");
@@ -390,7 +390,7 @@ fn alarm(hcl: &mut Hcl, schema: &Schema, watch: &Watch<'_>, name: &str) {
 }
 
 /// Alarms of several systems and stages may live in one account: the name begins with that of a table.
-fn alarm_name(schema: &Schema, watch: &Watch<'_>) -> String {
+fn alarm_name(schema: &Schema, watch: &MetricAlarm<'_>) -> String {
     match watch.table {
         Some(table) => {
             let table = label(schema, &table.name);

@@ -86,7 +86,7 @@ impl Frame<'_> {
         if ends.is_empty() {
             if group.items.iter().any(|item| item.contains(ttl)) {
                 entity.notes.push(format!(
-                    "`{ttl}` is no number here, so nothing ever expires: DynamoDB wants Unix seconds."
+                    "`{ttl}` is not a number here, so nothing ever expires: DynamoDB wants Unix seconds."
                 ));
             }
             return;

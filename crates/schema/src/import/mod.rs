@@ -97,7 +97,7 @@ pub struct FoundTable {
     pub ttl_attribute: Option<String>,
     /// How it is paid for.
     pub billing: model::Billing,
-    /// Days that can be gone back to.
+    /// How many days back it can be restored.
     pub pitr_days: Option<u32>,
     /// `None`: a key that AWS owns.
     pub encryption: Option<model::Encryption>,
@@ -228,7 +228,7 @@ pub fn write(found: &Found, origin: &str) -> Imported {
         match infer::obstacle(table, naming) {
             Some(why) => left_out.push(why),
             None if twice => left_out.push(format!("table {}: another has its name", table.label)),
-            None => tables.push((table, settled(table, &system, naming, &found.params))),
+            None => tables.push((table, level_of(table, &system, naming, &found.params))),
         }
     }
     let mut notes = found.notes.clone();
@@ -255,7 +255,7 @@ pub fn write(found: &Found, origin: &str) -> Imported {
 }
 
 /// The first level whose guesses hold for a table.
-fn settled(table: &FoundTable, system: &str, naming: Naming, params: &[FoundParam]) -> Level {
+fn level_of(table: &FoundTable, system: &str, naming: Naming, params: &[FoundParam]) -> Level {
     let mut level = Level::Full;
     loop {
         let (draft, _) = draft(&[(table, level)], system, naming, params);

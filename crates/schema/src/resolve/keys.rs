@@ -287,7 +287,7 @@ fn separated(template: &Template, (first, second): (usize, usize)) -> String {
 }
 
 /// The type of a key attribute is what all entities put there.
-pub(super) fn settle_kind(
+pub(super) fn decide_kind(
     context: &mut Context<'_>,
     mut attribute: KeyAttribute,
     entities: &[Entity],

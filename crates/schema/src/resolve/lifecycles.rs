@@ -3,6 +3,7 @@
 use crate::ast::{self, LiteralKind};
 use crate::diagnostic::Diagnostic;
 use crate::limits::STATES_MAX;
+use crate::marks::error_mark;
 use crate::resolve::Context;
 use crate::resolve::keys;
 use crate::resolve::settings::{self, Place};
@@ -102,6 +103,7 @@ fn lifecycle<'a>(
             until: named("until"),
             fence: named("fence"),
             attempts: named("attempts"),
+            error: error_mark(&written.name.text),
         }
     });
     let lifecycle = Lifecycle {

@@ -86,8 +86,8 @@ pub(super) fn table<'a>(
                 .help("give an entity a `ttl`, or remove the table's"),
         );
     }
-    let partition = settle_kind(context, partition, &entities, item, true);
-    let sort = sort.map(|sort| settle_kind(context, sort, &entities, item, false));
+    let partition = decide_kind(context, partition, &entities, item, true);
+    let sort = sort.map(|sort| decide_kind(context, sort, &entities, item, false));
     collisions(context, &entities, item);
     let mut indexes = Vec::new();
     for index in item.indexes.iter().take(GLOBAL_INDEXES_MAX + 1) {

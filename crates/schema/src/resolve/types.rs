@@ -1143,7 +1143,7 @@ fn check_valid(context: &mut Context<'_>, data: &[ast::Data], fields: &[Field]) 
                     Diagnostic::new(
                         "L0404",
                         from.span,
-                        format!("`{}` is no stored moment but a {}", from.text, field.kind),
+                        format!("`{}` is not a stored moment but a {}", from.text, field.kind),
                     )
                     .help("count from an instant that is stored"),
                 ),

@@ -30,7 +30,10 @@ impl Running {
     }
 
     pub(crate) async fn start(config: Config) -> Running {
-        let server = Server::bind(config).await.expect("a free port and an empty store open");
+        Self::serve(Server::bind(config).await.expect("a free port and an empty store open"))
+    }
+
+    pub(crate) fn serve(server: Server) -> Running {
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(server.run(async {
@@ -94,6 +97,11 @@ impl Answer {
 }
 
 impl Connection {
+    #[allow(dead_code, reason = "not every file of tests asks")]
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) async fn to(address: SocketAddr) -> Connection {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         let (sender, connection) =

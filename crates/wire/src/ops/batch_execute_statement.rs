@@ -103,6 +103,7 @@ fn code(error: &ApiError) -> &'static str {
     match error {
         ApiError::Validation(_) => "ValidationError",
         ApiError::Throttled => "ThrottlingError",
+        ApiError::Exceeded(exceeded) if exceeded.code == "ThrottlingException" => "ThrottlingError",
         ApiError::NotLetIn { .. } => "AccessDenied",
         other => other.code().strip_suffix("Exception").unwrap_or(other.code()),
     }

@@ -16,6 +16,7 @@ use crate::shape;
 use crate::value::{put_item, put_row};
 
 use super::consumed::put_all_consumed;
+use super::get_item::check_any_name;
 
 /// What is said of a batch whose map of tables has a key that cannot be a table's name.
 pub(super) const KEYS_RULE: &str = "Map keys must satisfy constraint: [Member must have length less than or equal to 255, Member must have length greater than or equal to 3, Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+]";
@@ -102,7 +103,9 @@ fn check_members(
     let mut constraints = Constraints::default();
     constraints.present(&tables, "requestItems");
     for (name, wanted) in tables.iter().flatten() {
-        constraints.present(&wanted.keys, &format!("requestItems.{name}.member.keys"));
+        let path = format!("requestItems.{name}.member");
+        constraints.present(&wanted.keys, &format!("{path}.keys"));
+        check_any_name(&mut constraints, &wanted.names, &format!("{path}.attributesToGet"));
     }
     if !constraints.is_empty() {
         constraints.extend(capacity_error(units));

@@ -4,6 +4,7 @@ use larder_engine::ops::{
     BillingMode, CreateTable, EncryptionSpecification, KeyElement, KeyRole, NewIndex, ProjectionKind,
     ProjectionSpecification, Request, StreamSpecification,
 };
+use larder_model::limits::KEY_NAME_BYTES_MAX;
 use larder_model::{Arn, IndexName, KeyType, StreamView, TableClass, Throughput};
 
 use crate::constraints::{self, Constraints};
@@ -56,10 +57,10 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
     settings.check_class(&mut constraints);
     settings.check_stream(&mut constraints);
     settings.check_encryption(&mut constraints);
+    check_tags(&mut constraints, tag_list.as_deref().unwrap_or_default());
     constraints.finish()?;
 
     settings.check_new_on_demand_limits()?;
-    check_tags(tag_list.as_deref().unwrap_or_default())?;
 
     let new_indexes = |indexes: Option<Vec<Index>>| {
         indexes.map(|indexes| indexes.into_iter().map(Index::into_new).collect::<Read<Vec<_>>>()).transpose()
@@ -320,6 +321,7 @@ fn check_key_schema(constraints: &mut Constraints, key: Option<&[Named]>, path: 
     for (at, element) in key.iter().enumerate().take(10) {
         let path = format!("{path}.{}.member", at + 1);
         constraints.present(&element.name, &format!("{path}.attributeName"));
+        constraints.key_name(element.name.as_deref(), &format!("{path}.attributeName"));
         constraints.present(&element.kind, &format!("{path}.keyType"));
         constraints.one_of(element.kind.as_deref(), &format!("{path}.keyType"), &["HASH", "RANGE"]);
     }
@@ -348,6 +350,7 @@ pub(super) fn check_attribute_definitions(constraints: &mut Constraints, attribu
     for (at, attribute) in attributes.iter().enumerate() {
         let path = format!("attributeDefinitions.{}.member", at + 1);
         constraints.present(&attribute.name, &format!("{path}.attributeName"));
+        constraints.key_name(attribute.name.as_deref(), &format!("{path}.attributeName"));
         constraints.present(&attribute.kind, &format!("{path}.attributeType"));
         constraints.one_of(attribute.kind.as_deref(), &format!("{path}.attributeType"), &["B", "N", "S"]);
     }
@@ -450,7 +453,16 @@ impl Index {
         let Some(projection) = &self.projection else { return constraints.null(&path) };
         let kinds = ["ALL", "INCLUDE", "KEYS_ONLY"];
         constraints.one_of(projection.kind.as_deref(), &format!("{path}.projectionType"), &kinds);
-        super::get_item::check_any_name(constraints, &projection.names, &format!("{path}.nonKeyAttributes"));
+        let path = format!("{path}.nonKeyAttributes");
+        super::get_item::check_any_name(constraints, &projection.names, &path);
+        let fits = |name: &String| (1..=KEY_NAME_BYTES_MAX).contains(&name.len());
+        if let Some(names) = projection.names.as_ref().filter(|names| !names.iter().all(fits)) {
+            let rule = format!(
+                "Member must satisfy constraint: [Member must have length less than or equal to \
+                 {KEY_NAME_BYTES_MAX}, Member must have length greater than or equal to 1]"
+            );
+            constraints.broken(&format!("[{}]", names.join(", ")), &path, &rule);
+        }
     }
 
     pub(super) fn into_new(self) -> Read<NewIndex> {

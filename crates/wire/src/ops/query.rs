@@ -17,6 +17,7 @@ use crate::shape::{self, Integer};
 use crate::value::{NESTED_TOO_DEEP, ValueFault, put_item, put_row};
 
 use super::consumed::put_consumed;
+use super::get_item::check_any_name;
 
 const KEY_INVALID: &str = "The provided starting key is invalid";
 
@@ -174,7 +175,8 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     .legacy("AttributesToGet", page.names.is_some())
     .legacy("QueryFilter", page.legacy_filter.is_some())
     .legacy("ConditionalOperator", page.conditional_operator.is_some())
-    .legacy("KeyConditions", key_conditions.is_some())
+    // For half a year there were expressions for all but the key: `KeyConditions` still stand beside those.
+    .legacy("KeyConditions", key_conditions.is_some() && key_condition.is_some())
     .expression("ProjectionExpression", page.projection.is_some())
     .expression("FilterExpression", page.filter.is_some())
     .expression("KeyConditionExpression", key_condition.is_some());
@@ -203,7 +205,8 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
 
     let filter_expression = page.filter.as_deref().map(|text| scope.filter(text)).transpose()?;
     check_not_empty("ProjectionExpression", &page.projection)?;
-    check_select(&page.select, names.is_some(), page.projection.is_some(), page.index.is_some())?;
+    check_select(&page.select, names.is_some(), page.projection.is_some(), page.index.is_some())
+        .map_err(|message| Refusal::Plain(envelope(&message)))?;
     let key_condition = key_condition.map(|text| scope.key_condition(&text)).transpose()?;
     let projection = page.projection.as_deref().map(|text| scope.projection(text)).transpose()?;
     scope.finish()?;
@@ -254,6 +257,7 @@ fn check_members(page: &Page<'_>, key_conditions: Option<&Conditions>) -> Read<(
     let mut constraints = Constraints::default();
     constraints.extend(constraints::first_table_error(page.table.as_deref()));
     constraints.extend(capacity_error(&page.capacity));
+    check_any_name(&mut constraints, &page.names, "attributesToGet");
     constraints.extend(without_operator());
     constraints.finish()
 }

@@ -5,7 +5,7 @@ use larder_expr::legacy;
 use larder_model::limits::SEGMENTS_MAX;
 
 use crate::constraints::{self, Constraints};
-use crate::expressions::{Naming, Parameters, check_not_empty};
+use crate::expressions::{Naming, Parameters, check_not_empty, check_size_told};
 use crate::json::Reader;
 use crate::legacy::conditions;
 use crate::members::{capacity, capacity_error, check_select, request, select, select_error};
@@ -13,6 +13,7 @@ use crate::refusal::{Layer, Read, Refusal, Rules};
 use crate::shape::{self, Integer};
 use crate::value::NESTED_TOO_DEEP;
 
+use super::get_item::check_any_name;
 use super::query::Page;
 
 pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
@@ -57,10 +58,12 @@ pub(super) fn decode(reader: &mut Reader<'_>, rules: Rules) -> Read<Request> {
     let names = page.names.take().map(legacy::attributes_to_get).transpose()?;
     page.check_start(rules, true)?;
 
+    check_size_told("FilterExpression", &page.filter)?;
     let filter_expression = page.filter.as_deref().map(|text| scope.filter(text)).transpose()?;
     check_not_empty("ProjectionExpression", &page.projection)?;
     page.check_select_value()?;
-    check_select(&page.select, names.is_some(), page.projection.is_some(), page.index.is_some())?;
+    check_select(&page.select, names.is_some(), page.projection.is_some(), page.index.is_some())
+        .map_err(Refusal::Plain)?;
     let segment = parallel(segment, total)?;
     let projection = page.projection.as_deref().map(|text| scope.projection(text)).transpose()?;
     scope.finish()?;
@@ -109,6 +112,7 @@ fn check_members(page: &Page<'_>, segment: Option<Integer>, total: Option<Intege
     let mut constraints = Constraints::default();
     constraints.extend(constraints::first_table_error(page.table.as_deref()));
     constraints.extend(capacity_error(&page.capacity));
+    check_any_name(&mut constraints, &page.names, "attributesToGet");
     constraints.finish()
 }
 
@@ -135,8 +139,12 @@ fn parallel(segment: Option<Integer>, total: Option<Integer>) -> Read<Option<Seg
             let segment = index.ok().zip(total.ok()).map(|(index, total)| Segment { index, total });
             return Ok(segment);
         }
-        (Some(_), Some(_)) => {
-            "The Segment parameter is zero-based and must be less than parameter TotalSegments"
+        (Some(segment), Some(total)) => {
+            return Err(Refusal::Plain(format!(
+                "The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: {} is \
+                 not less than TotalSegments: {}",
+                segment.value, total.value
+            )));
         }
         (Some(_), None) => {
             "The TotalSegments parameter is required but was not present in the request when Segment parameter is present"

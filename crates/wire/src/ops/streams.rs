@@ -56,20 +56,22 @@ pub(super) fn decode_list(reader: &mut Reader<'_>) -> Read<Request> {
 
 pub(super) fn decode_describe(reader: &mut Reader<'_>) -> Read<Request> {
     let (mut arn, mut start, mut limit, mut filter) = (None, None, None, None);
-    let mut children_of = None;
+    let (mut children_of, mut is_filtered) = (None, false);
     request(reader, |reader, name| {
         match &*name {
             "StreamArn" => arn = shape::text(reader)?,
             "ExclusiveStartShardId" => start = shape::text(reader)?,
             "Limit" => limit = shape::integer(reader)?,
-            "ShardFilter" => drop(shape::structure(reader, "ShardFilter", |reader, name| {
-                match &*name {
-                    "Type" => filter = shape::text(reader)?,
-                    "ShardId" => children_of = shape::text(reader)?,
-                    _ => drop(reader.skip()?),
-                }
-                Ok(())
-            })?),
+            "ShardFilter" => {
+                is_filtered = shape::structure(reader, "ShardFilter", |reader, name| {
+                    match &*name {
+                        "Type" => filter = shape::text(reader)?,
+                        "ShardId" => children_of = shape::text(reader)?,
+                        _ => drop(reader.skip()?),
+                    }
+                    Ok(())
+                })?;
+            }
             _ => drop(reader.skip()?),
         }
         Ok(())
@@ -79,6 +81,10 @@ pub(super) fn decode_describe(reader: &mut Reader<'_>) -> Read<Request> {
     check_length(&mut constraints, &arn, "streamArn", ARN_LENGTH);
     check_limit(&mut constraints, limit, SHARDS_MAX);
     check_length(&mut constraints, &start, "exclusiveStartShardId", SHARD_LENGTH);
+    if is_filtered {
+        constraints.present(&filter, "shardFilter.type");
+        constraints.present(&children_of, "shardFilter.shardId");
+    }
     constraints.one_of(filter.as_deref(), "shardFilter.type", &["CHILD_SHARDS"]);
     check_length(&mut constraints, &children_of, "shardFilter.shardId", SHARD_LENGTH);
     constraints.finish()?;

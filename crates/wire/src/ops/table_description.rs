@@ -17,25 +17,35 @@ const WARM_WRITES: i64 = 4_000;
 
 pub(super) fn put_table(out: &mut Vec<u8>, table: &TableDescription) {
     let definition = &*table.definition;
+    // Of a table that goes neither keys nor dates are told.
+    let stays = table.status != TableStatus::Deleting;
     object(out, |answer| {
-        list(answer.member("AttributeDefinitions"), &definition.attributes, |out, (name, kind)| {
-            object(out, |attribute| {
-                attribute.string("AttributeName", name);
-                attribute.string("AttributeType", kind.name());
+        if stays {
+            list(answer.member("AttributeDefinitions"), &definition.attributes, |out, (name, kind)| {
+                object(out, |attribute| {
+                    attribute.string("AttributeName", name);
+                    attribute.string("AttributeType", kind.name());
+                });
             });
-        });
+        }
         answer.string("TableName", definition.name.as_str());
-        put_key_schema(answer, &definition.key);
+        if stays {
+            put_key_schema(answer, &definition.key);
+        }
         answer.string("TableStatus", table_status(table.status));
-        put_time(answer, "CreationDateTime", Some(table.created));
+        if stays {
+            put_time(answer, "CreationDateTime", Some(table.created));
+        }
         put_throughput(answer, provisioned(definition.billing), Some(table));
         answer.integer("TableSizeBytes", table.bytes);
         answer.integer("ItemCount", table.item_count);
         answer.string("TableArn", &Arn::table(&definition.name).to_string());
         answer.string("TableId", &uuid(table.id));
         put_billing(answer, table);
-        put_indexes(answer, table, IndexKind::Local);
-        put_indexes(answer, table, IndexKind::Global);
+        if stays {
+            put_indexes(answer, table, IndexKind::Local);
+            put_indexes(answer, table, IndexKind::Global);
+        }
         put_stream(answer, table);
         put_restore(answer, table);
         put_encryption(answer, definition);

@@ -1,12 +1,17 @@
 //! TagResource, UntagResource and ListTagsOfResource.
 
+use std::borrow::Cow;
+
 use larder_engine::ops::{ListTagsOfResource, Request, TagResource, UntagResource};
 use larder_model::{Arn, TableName, Tags};
 
+use crate::constraints::Constraints;
 use crate::json::{Reader, list, object};
 use crate::members::{Text, request};
 use crate::refusal::{Read, Refusal};
 use crate::shape;
+
+use super::streams::check_length;
 
 const KEY_MAX: usize = 128;
 const VALUE_MAX: usize = 256;
@@ -28,11 +33,15 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
         }
         Ok(())
     })?;
-    let table = tagged(&arn)?;
+    let arn = resource(&arn, "TagResource")?;
+    let mut constraints = Constraints::default();
+    constraints.present(&found, "tags");
+    check_tags(&mut constraints, found.as_deref().unwrap_or_default());
+    constraints.finish()?;
+    let table = tagged(arn)?;
     if found.as_ref().is_none_or(Vec::is_empty) {
         return Err(Refusal::plain("Atleast one Tag needs to be provided as Input."));
     }
-    check_tags(found.as_deref().unwrap_or_default())?;
     Ok(Request::TagResource(TagResource { table, tags: pairs(found) }))
 }
 
@@ -46,7 +55,11 @@ pub(super) fn decode_untag(reader: &mut Reader<'_>) -> Read<Request> {
         }
         Ok(())
     })?;
-    let table = tagged(&arn)?;
+    let arn = resource(&arn, "UntagResource")?;
+    let mut constraints = Constraints::default();
+    constraints.present(&keys, "tagKeys");
+    constraints.finish()?;
+    let table = tagged(arn)?;
     let keys = keys.unwrap_or_default();
     if keys.is_empty() {
         return Err(Refusal::plain("Atleast one Tag Key needs to be provided as Input."));
@@ -63,17 +76,39 @@ pub(super) fn decode_list(reader: &mut Reader<'_>) -> Read<Request> {
         }
         Ok(())
     })?;
-    Ok(Request::ListTagsOfResource(ListTagsOfResource { table: tagged(&arn)? }))
+    let table = tagged(resource(&arn, "ListTagsOfResource")?)?;
+    Ok(Request::ListTagsOfResource(ListTagsOfResource { table }))
+}
+
+/// The resource that is meant. What could be no ARN, or is one of another service's, nobody is told of: they may not.
+fn resource<'a>(arn: &'a Text<'_>, operation: &str) -> Read<&'a str> {
+    let arn =
+        arn.as_deref().filter(|arn| !arn.is_empty()).ok_or_else(|| Refusal::plain("Invalid TableArn"))?;
+    let parts: Vec<&str> = arn.splitn(6, ':').collect();
+    let is_one = match parts.as_slice() {
+        ["arn", _, service, _, _, _] if *service != "dynamodb" => false,
+        [head @ .., resource] if head.len() == 5 => {
+            let named =
+                resource.split_once('/').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty());
+            named && head.iter().all(|part| !part.is_empty())
+        }
+        _ => false,
+    };
+    if is_one { Ok(arn) } else { Err(Refusal::Denied(denied(operation, arn))) }
+}
+
+/// What is said of a resource that whoever asks may know nothing of.
+fn denied(operation: &str, arn: &str) -> String {
+    format!(
+        "User: arn:aws:iam::000000000000:root is not authorized to perform: dynamodb:{operation} on resource: {arn}"
+    )
 }
 
 /// The table an ARN names.
-fn tagged(arn: &Text<'_>) -> Read<TableName> {
-    match arn.as_deref() {
-        None | Some("") => Err(Refusal::plain("Invalid TableArn")),
-        Some(arn) => Arn::table_said(arn).ok_or_else(|| {
-            Refusal::Plain(format!("Invalid TableArn: Invalid ResourceArn provided as input {arn}"))
-        }),
-    }
+fn tagged(arn: &str) -> Read<TableName> {
+    Arn::table_said(arn).ok_or_else(|| {
+        Refusal::Plain(format!("Invalid TableArn: Invalid ResourceArn provided as input {arn}"))
+    })
 }
 
 pub(super) fn tags(reader: &mut Reader<'_>) -> Read<Option<Vec<Tag>>> {
@@ -94,21 +129,17 @@ pub(super) fn tags(reader: &mut Reader<'_>) -> Read<Option<Vec<Tag>>> {
     Ok(present.then_some(found))
 }
 
-pub(super) fn check_tags(tags: &[Tag]) -> Read<()> {
-    for tag in tags {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, |text| text.chars().count());
-        if !(1..=KEY_MAX).contains(&length(&tag.key)) {
-            return Err(invalid("Tag key must be between 1 and 128 characters"));
-        }
-        if length(&tag.value) > VALUE_MAX {
-            return Err(invalid("Tag value must be between 0 and 256 characters"));
+/// A tag has a key and a value, if perhaps an empty one.
+pub(super) fn check_tags(constraints: &mut Constraints, tags: &[Tag]) {
+    for (at, tag) in tags.iter().enumerate() {
+        for (text, member, least, most) in
+            [(&tag.key, "key", 1, KEY_MAX), (&tag.value, "value", 0, VALUE_MAX)]
+        {
+            let path = format!("tags.{}.member.{member}", at + 1);
+            constraints.present(text, &path);
+            check_length(constraints, &text.as_deref().map(Cow::from), &path, [least, most]);
         }
     }
-    Ok(())
-}
-
-fn invalid(cause: &str) -> Refusal {
-    Refusal::Plain(format!("One or more parameter values were invalid: {cause}"))
 }
 
 pub(super) fn pairs(tags: Option<Vec<Tag>>) -> Vec<(String, String)> {

@@ -34,10 +34,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
     if is_specified {
         constraints.present(&enabled, "timeToLiveSpecification.enabled");
         constraints.present(&attribute, "timeToLiveSpecification.attributeName");
-        if attribute.as_deref() == Some("") {
-            let rule = "Member must have length greater than or equal to 1";
-            constraints.broken("", "timeToLiveSpecification.attributeName", rule);
-        }
+        constraints.key_name(attribute.as_deref(), "timeToLiveSpecification.attributeName");
     } else {
         constraints.null("timeToLiveSpecification");
     }

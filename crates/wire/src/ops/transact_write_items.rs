@@ -8,7 +8,7 @@ use larder_model::limits::TRANSACTION_ITEMS_MAX;
 
 use crate::constraints::{self, Constraints};
 use crate::echo::Echo;
-use crate::expressions::{Naming, Placeholders, check_not_empty};
+use crate::expressions::{Naming, Placeholders, check_not_empty, check_size_told};
 use crate::json::{Reader, object};
 use crate::members::{
     Attributes, ON_FAILURE, Text, capacity, capacity_error, check_size, collection_metrics_error, request,
@@ -281,6 +281,7 @@ impl Action<'_> {
         let attributes = self.attributes.item.unwrap_or_default();
         if verb == Verb::Put {
             self.attributes.flaws.check_depth()?;
+            check_size_told("ConditionExpression", &self.condition)?;
             check_size(&attributes)?;
         }
         check_not_empty("UpdateExpression", &self.update)?;
@@ -289,6 +290,7 @@ impl Action<'_> {
         let is_used = self.update.is_some() || self.condition.is_some();
         let mut scope = if is_used { self.placeholders.take_scope()? } else { Scope::default() };
         let update = self.update.map(|text| scope.update(&text)).transpose()?;
+        check_size_told("ConditionExpression", &self.condition)?;
         let condition = self.condition.map(|text| scope.condition(&text)).transpose()?;
         scope.finish()?;
         let action = match verb {

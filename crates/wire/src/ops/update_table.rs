@@ -17,7 +17,7 @@ use super::create_table::{
 pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
     let (mut table, mut attributes) = (None, None);
     let mut settings = Settings::default();
-    let mut changes: Option<Vec<Change>> = None;
+    let mut changes: Option<Vec<IndexUpdate>> = None;
     request(reader, |reader, name| {
         match &*name {
             "TableName" => table = shape::text(reader)?,
@@ -50,7 +50,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
     constraints.finish()?;
 
     let index_changes = changes
-        .map(|changes| changes.into_iter().map(Change::into_changes).collect::<Read<Vec<_>>>())
+        .map(|changes| changes.into_iter().map(IndexUpdate::into_changes).collect::<Read<Vec<_>>>())
         .transpose()?;
     Ok(Request::UpdateTable(Box::new(UpdateTable {
         table,
@@ -68,7 +68,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
 
 /// One entry of `GlobalSecondaryIndexUpdates`.
 #[derive(Debug, Default)]
-struct Change {
+struct IndexUpdate {
     create: Option<Index>,
     update: Option<Adjusted>,
     delete: Option<Option<String>>,
@@ -82,8 +82,8 @@ struct Adjusted {
     on_demand: Option<Units>,
 }
 
-fn change(reader: &mut Reader<'_>) -> Read<Change> {
-    let mut change = Change::default();
+fn change(reader: &mut Reader<'_>) -> Read<IndexUpdate> {
+    let mut change = IndexUpdate::default();
     shape::element(reader, "GlobalSecondaryIndexUpdate", |reader, member| {
         match &*member {
             "Create" => {
@@ -125,7 +125,7 @@ fn change(reader: &mut Reader<'_>) -> Read<Change> {
     Ok(change)
 }
 
-impl Change {
+impl IndexUpdate {
     fn check(&self, constraints: &mut Constraints, path: &str) {
         if let Some(index) = &self.create {
             index.check_global(constraints, &format!("{path}.create"));

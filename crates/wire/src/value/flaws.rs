@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use base64::Engine;
 use larder_model::NumberError;
+use larder_model::limits::ATTRIBUTE_NAME_BYTES_MAX;
 
 use crate::echo::Echo;
 use crate::json;
@@ -13,6 +14,7 @@ const NULL_MUST_BE_TRUE: &str =
     "One or more parameter values were invalid: Null attribute value types must have the value of true";
 pub(crate) const NESTED_TOO_DEEP: &str = "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit";
 const EMPTY_NAME: &str = "Empty attribute name";
+const LONG_NAME: &str = "Attribute name is too large, must be less than 65536 bytes";
 
 /// From this depth on another check, ahead of all others, refuses a value.
 const DEEP: usize = 63;
@@ -22,7 +24,8 @@ const DEEP: usize = 63;
 pub(crate) struct Flaws {
     pub(crate) fault: Option<ValueFault>,
     pub(crate) set: Option<SetFlaw>,
-    pub(crate) empty_name: bool,
+    /// An attribute name that is empty, or else one that is too long: what is said of it.
+    pub(crate) name: Option<&'static str>,
     /// How many lists and maps stand around the deepest value.
     pub(crate) depth: usize,
 }
@@ -61,7 +64,16 @@ pub(crate) enum SetFlaw {
 
 impl Flaws {
     pub(crate) fn any(&self) -> bool {
-        self.fault.is_some() || self.set.is_some() || self.empty_name || self.depth >= 32
+        self.fault.is_some() || self.set.is_some() || self.name.is_some() || self.depth >= 32
+    }
+
+    /// Looks at the name of an attribute, wherever in a value it stands.
+    pub(crate) fn note_name(&mut self, name: &str) {
+        if let Some(cause) = name_fault(name)
+            && self.name != Some(EMPTY_NAME)
+        {
+            self.name = Some(cause);
+        }
     }
 
     pub(crate) fn note(&mut self, fault: ValueFault) {
@@ -78,7 +90,7 @@ impl Flaws {
     }
 
     pub(crate) fn check_names(&self) -> Read<()> {
-        if self.empty_name { Err(Refusal::enveloped(EMPTY_NAME)) } else { Ok(()) }
+        self.name.map_or(Ok(()), |cause| Err(Refusal::enveloped(cause)))
     }
 
     /// Refuses a value that 32 or more lists and maps stand around.
@@ -93,6 +105,15 @@ impl Flaws {
     /// The check that comes ahead of all others, in the words it has for items and keys.
     pub(crate) fn check_deep(&self) -> Read<()> {
         if self.is_deep() { Err(Refusal::plain(NESTED_TOO_DEEP)) } else { Ok(()) }
+    }
+}
+
+/// What is wrong with the name of an attribute.
+pub(crate) fn name_fault(name: &str) -> Option<&'static str> {
+    match name.len() {
+        0 => Some(EMPTY_NAME),
+        1..=ATTRIBUTE_NAME_BYTES_MAX => None,
+        _ => Some(LONG_NAME),
     }
 }
 

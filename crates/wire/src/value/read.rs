@@ -25,7 +25,7 @@ pub(crate) fn attributes(reader: &mut Reader<'_>, flaws: &mut Flaws) -> Read<Opt
 fn attributes_at(reader: &mut Reader<'_>, flaws: &mut Flaws, depth: usize) -> Read<Option<Item>> {
     let mut item = Item::new();
     let present = shape::map(reader, "AttributeValue", |reader, name| {
-        flaws.empty_name |= name.is_empty();
+        flaws.note_name(&name);
         reader.charge(member_bytes(size_of::<(String, AttributeValue)>(), item.len()))?;
         reader.charge_text(name.len())?;
         let value = value_at(reader, flaws, depth)?;

@@ -152,7 +152,7 @@ fn empty_names_are_noticed_at_any_depth() {
         (r#"{"": {"S": "x"}}"#, true),
         (r#"{"a": {"L": [{"M": {"": {"S": "x"}}}]}}"#, true),
     ] {
-        assert_eq!(read(item).1.empty_name, empty, "{item}");
+        assert_eq!(read(item).1.name.is_some(), empty, "{item}");
     }
 }
 

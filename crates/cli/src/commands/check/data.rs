@@ -136,7 +136,7 @@ impl Data {
                     bytes += size.bytes;
                     there.push((store, name.clone(), size.items));
                 }
-                None => eprintln!("larder: there is no table {name}: make it with `larder apply`"),
+                None => eprintln!("larder: there is no table {name}: create it with `larder apply`"),
             }
         }
         if costs(address) && bytes > 0 {

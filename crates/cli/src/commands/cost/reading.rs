@@ -74,7 +74,7 @@ fn text(from: &str) -> Result<String, String> {
     };
     let path = if path == "/" { "/metrics" } else { path };
     let cannot = |cause: String| {
-        format!("cannot read {endpoint}{path}: {cause}; see that `larder serve` or your program runs there")
+        format!("cannot read {endpoint}{path}: {cause}; check that `larder serve` or your program runs there")
     };
     match http::get(endpoint, path).map_err(cannot)? {
         (200, text) => Ok(text),

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use larder::jiff::civil::Date;
 use larder::jiff::tz::{self, TimeZone};
 use larder::serde_json::json;
-use larder::{Environment, Rest, Store};
+use larder::{Environment, Store};
 use larder_examples::keiba::{Keiba, NewRace, RaceCard};
 use larder_examples::origin::{Manners, Origin};
 use larder_examples::source::netkeiba::Netkeiba;
@@ -81,8 +81,7 @@ impl Visitors {
         let id = format!("{}99", date.strftime("%Y%m%d"));
         let past = "a race of another year, told at length; ".repeat(16);
         let horses = (0..ARCHIVE_HORSES).map(|number| json!({"number": number, "past": past})).collect();
-        let card = RaceCard { horses, rest: Rest::new() };
-        self.keiba.races().put(NewRace { race_id: id.clone(), data: card }).await.ok()?;
+        self.keiba.races().put(NewRace::new(&id, RaceCard::new(horses))).await.ok()?;
         world.tell(
             NAME,
             format!("race {id} comes with its past, over 400 KB: it is split over several items"),

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::MissedTickBehavior;
+
+use super::hangup::Hangups;
 
 /// Files, when each was written last, and how long it is.
 pub(super) type Seen = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
@@ -40,7 +41,7 @@ pub(super) fn look(files: impl IntoIterator<Item = PathBuf>) -> Seen {
 /// Reads the files again whenever that is worth it, from now on and for ever. `read` is what they were like when they were
 /// read at the start.
 pub(super) fn follow(followed: Arc<impl Followed>, read: Seen) -> io::Result<impl Future<Output = ()>> {
-    let mut hangup = signal(SignalKind::hangup())?;
+    let mut hangups = Hangups::heed()?;
     Ok(async move {
         let mut ticks = tokio::time::interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -48,7 +49,7 @@ pub(super) fn follow(followed: Arc<impl Followed>, read: Seen) -> io::Result<imp
         loop {
             let asked = tokio::select! {
                 _ = ticks.tick() => false,
-                _ = hangup.recv() => true,
+                () = hangups.next() => true,
             };
             // What waits for the disk does so on another thread.
             let looking = Arc::clone(&followed);

@@ -46,7 +46,9 @@ impl Followed for AccessFile {
                 tracing::warn!(path = %self.path.display(), "read again: {known}, in force from the next request");
             }
             Err(wrong) => {
-                tracing::error!("who may come in stays as it was, because the file is wrong: {wrong}");
+                tracing::error!(
+                    "the access file in force stays as it was, because the new one is wrong: {wrong}"
+                );
             }
         }
     }

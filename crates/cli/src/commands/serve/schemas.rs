@@ -87,7 +87,7 @@ impl Schemas {
                 tracing::warn!(%schemas, "read again: {tables}, in force from the next write");
             }
             Err(wrong) => {
-                tracing::error!(%schemas, "what was in force stays so, because these are wrong:\n{wrong}");
+                tracing::error!(%schemas, "the schemas in force stay as they were, because the new ones are wrong:\n{wrong}");
             }
         }
     }

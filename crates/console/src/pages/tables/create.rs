@@ -124,7 +124,7 @@ async fn page(room: &Room<'_>, sent: &BTreeMap<String, String>, rows: usize, wro
         p.quiet { "For a table that no schema declares. Those of a schema are made on their own pages, or by " code { "larder apply" } "." }
         @if let Some(wrong) = &wrong { (layout::wrong(wrong)) }
         @if !super::may_create(room, &[]) {
-            p.quiet { "This console is read-only." }
+            p.quiet { (room.why_not()) }
         } @else {
             form method="post" action="/create" {
                 (layout::token(room))

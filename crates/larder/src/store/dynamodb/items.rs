@@ -13,15 +13,15 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types as sdk;
 use aws_sdk_dynamodb::types::error::{ConditionalCheckFailedException, TransactionCanceledException};
 use aws_smithy_types::retry::{ErrorKind, RetryConfig};
-use larder_engine::ops::{
+use larder_expr::{Placeholders, Renderer};
+use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName};
+use larder_ops::{
     BatchGetItem, BatchGetItemOutput, BatchGetTable, BatchWrite, BatchWriteItem, BatchWriteItemOutput,
     CollectionMetrics, Consumed, DeleteItem, GetItem, GetItemOutput, PageOutput, PutItem, Query, Request,
-    Response, ReturnCapacity, ReturnValues, Row, Scan, Select, TransactAction, TransactGetItems,
+    Response, ReturnCapacity, ReturnValues, Scan, Select, TransactAction, TransactGetItems,
     TransactGetItemsOutput, TransactWrite, TransactWriteItems, TransactWriteItemsOutput, UpdateItem,
     WriteOutput,
 };
-use larder_expr::{Placeholders, Renderer};
-use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName};
 
 use super::super::items::{NOT_OF_ITEMS, tables};
 use super::super::{Cancellation, Error};
@@ -379,12 +379,12 @@ impl DynamoDb {
 
     // What the SDK says in ours
 
-    fn row(&self, item: Option<SdkItem>) -> Result<Option<Row>, Error> {
-        item.map(|item| self.item(item).map(Row::Built)).transpose()
+    fn row(&self, item: Option<SdkItem>) -> Result<Option<Item>, Error> {
+        item.map(|item| self.item(item)).transpose()
     }
 
-    fn rows(&self, items: Vec<SdkItem>) -> Result<Vec<Row>, Error> {
-        items.into_iter().map(|item| self.item(item).map(Row::Built)).collect()
+    fn rows(&self, items: Vec<SdkItem>) -> Result<Vec<Item>, Error> {
+        items.into_iter().map(|item| self.item(item)).collect()
     }
 
     fn item(&self, item: SdkItem) -> Result<Item, Error> {
@@ -634,7 +634,7 @@ fn sdk_item(item: Item) -> SdkItem {
     item.into_iter().map(|(name, value)| (name, sdk_value(value))).collect()
 }
 
-fn sdk_value(value: AttributeValue) -> sdk::AttributeValue {
+pub(crate) fn sdk_value(value: AttributeValue) -> sdk::AttributeValue {
     match value {
         AttributeValue::S(text) => sdk::AttributeValue::S(text),
         AttributeValue::N(number) => sdk::AttributeValue::N(number.to_string()),
@@ -649,28 +649,43 @@ fn sdk_value(value: AttributeValue) -> sdk::AttributeValue {
     }
 }
 
-fn read_item(item: SdkItem) -> Result<Item, &'static str> {
+/// The value behind one of an SDK. Items and streams have an SDK each, with a type of its own for the same thing.
+macro_rules! value_of {
+    ($value:expr, $sdk:path, $read:path, $strange:expr) => {{
+        use $sdk as Sdk;
+        let number = |text: String| text.parse::<larder_model::Number>().map_err(|_| $strange);
+        Ok(match $value {
+            Sdk::S(text) => larder_model::AttributeValue::S(text),
+            Sdk::N(text) => larder_model::AttributeValue::N(number(text)?),
+            Sdk::B(bytes) => larder_model::AttributeValue::B(bytes.into_inner()),
+            Sdk::Bool(value) => larder_model::AttributeValue::Bool(value),
+            Sdk::Null(_) => larder_model::AttributeValue::Null,
+            Sdk::Ss(set) => larder_model::AttributeValue::Ss(set.into_iter().collect()),
+            Sdk::Ns(set) => {
+                larder_model::AttributeValue::Ns(set.into_iter().map(number).collect::<Result<_, _>>()?)
+            }
+            Sdk::Bs(set) => larder_model::AttributeValue::Bs(
+                set.into_iter().map(aws_smithy_types::Blob::into_inner).collect(),
+            ),
+            Sdk::L(list) => {
+                larder_model::AttributeValue::L(list.into_iter().map($read).collect::<Result<_, _>>()?)
+            }
+            Sdk::M(map) => larder_model::AttributeValue::M(
+                map.into_iter()
+                    .map(|(name, value)| $read(value).map(|value| (name, value)))
+                    .collect::<Result<_, _>>()?,
+            ),
+            _ => return Err($strange),
+        })
+    }};
+}
+pub(crate) use value_of;
+
+pub(crate) fn read_item(item: SdkItem) -> Result<Item, &'static str> {
     let pairs = item.into_iter().map(|(name, value)| Ok((name, read_value(value)?)));
     pairs.collect::<Result<Vec<_>, &'static str>>().map(Item::from_iter)
 }
 
 fn read_value(value: sdk::AttributeValue) -> Result<AttributeValue, &'static str> {
-    let number = |text: String| text.parse().map_err(|_| "it holds a number that is none");
-    Ok(match value {
-        sdk::AttributeValue::S(text) => AttributeValue::S(text),
-        sdk::AttributeValue::N(text) => AttributeValue::N(number(text)?),
-        sdk::AttributeValue::B(bytes) => AttributeValue::B(bytes.into_inner()),
-        sdk::AttributeValue::Bool(value) => AttributeValue::Bool(value),
-        sdk::AttributeValue::Null(_) => AttributeValue::Null,
-        sdk::AttributeValue::Ss(set) => AttributeValue::Ss(set.into_iter().collect()),
-        sdk::AttributeValue::Ns(set) => {
-            AttributeValue::Ns(set.into_iter().map(number).collect::<Result<_, _>>()?)
-        }
-        sdk::AttributeValue::Bs(set) => AttributeValue::Bs(set.into_iter().map(Blob::into_inner).collect()),
-        sdk::AttributeValue::L(list) => {
-            AttributeValue::L(list.into_iter().map(read_value).collect::<Result<_, _>>()?)
-        }
-        sdk::AttributeValue::M(map) => AttributeValue::M(read_item(map)?),
-        _ => return Err("it holds a value of a type that is not known"),
-    })
+    value_of!(value, sdk::AttributeValue, read_value, "it holds a value of a type that is not known")
 }

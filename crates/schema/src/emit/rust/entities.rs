@@ -1,7 +1,5 @@
 //! The types of an entity: the record as it is read, as it is written anew, its key, what a source gives.
 
-use std::collections::BTreeSet;
-
 use super::{Member, Module, Presence, TEXT, argument, docs, fill, free_of, quoted};
 use crate::access::Readable;
 use crate::schema::{Entity, Field, Index, KeySource, Projection, Table, Type};
@@ -46,7 +44,7 @@ impl<'a> Module<'a> {
         };
         let members = self.readable(entity, &entity.readable(table, &whole));
         let kept = self.view(entity, parts, &parts.record, &entity.docs, &members);
-        let (value, value_fields) = self.value(entity, parts);
+        let value = self.value(entity, parts);
         let key_members = self.key_members(entity);
         let ask: Vec<&str> = key_members.iter().map(|member| member.kind.as_str()).collect();
         self.write(
@@ -56,10 +54,6 @@ impl ::larder::Record for $Race {
     type Key = $Key;
     type Ask = $ask;
     type Value = $Value;
-
-    fn value_fields(value: Self::Value) -> ::larder::Fields {
-        $fields
-    }
 }
 ",
             &[
@@ -68,7 +62,6 @@ impl ::larder::Record for $Race {
                 ("Key", &parts.key),
                 ("ask", &one_or_tuple(&ask)),
                 ("Value", &value),
-                ("fields", &value_fields),
             ],
         );
         // What cannot be read back cannot be written again.
@@ -170,29 +163,19 @@ $copied        }
         let about = [format!("What is given to make a [`{}`].", parts.record)];
         self.declare(&parts.new, &about, &members, None, None);
         self.given(&parts.new, &members.iter().collect::<Vec<_>>());
-        let required: Vec<&Member<'_>> =
-            members.iter().filter(|member| matches!(member.presence, Presence::Always)).collect();
-        let constructor = match required.as_slice() {
-            [one] if members.len() > 1 => constructor(one, &members),
-            _ => String::new(),
-        };
+        self.making(&parts.new, &members, None);
         self.write(
             "
 impl ::larder::Draft<$Race> for $New {}
 
 impl $New {
-$constructor    /// Everything that is wrong with it, found without a store.
+    /// Everything that is wrong with it, found without a store.
     pub fn check(&self) -> ::std::result::Result<(), ::larder::Invalid> {
         ::larder::__private::check(schema(), $label, &::larder::Given::into_fields(self.clone()))
     }
 }
 ",
-            &[
-                ("Race", &parts.record),
-                ("New", &parts.new),
-                ("constructor", &constructor),
-                ("label", &quoted(&entity.name)),
-            ],
+            &[("Race", &parts.record), ("New", &parts.new), ("label", &quoted(&entity.name))],
         );
     }
 
@@ -216,27 +199,32 @@ $give        fields
         );
     }
 
-    /// The type of what a source gives, which is what is given and not in the key; and how its fields are had.
-    fn value(&mut self, entity: &'a Entity, parts: &Parts) -> (String, String) {
+    /// The type of what a source gives: what is given and not in the key. Where one thing of it must be given, a source may give that
+    /// alone.
+    fn value(&mut self, entity: &'a Entity, parts: &Parts) -> String {
         let members = self.value_members(entity);
-        if let [member] = members.as_slice() {
-            let give = match member.presence {
-                Presence::Perhaps => "give_optional",
-                Presence::Always | Presence::Or(_) => "give",
-            };
-            let name = quoted(member.name);
-            let fields = format!(
-                "let mut fields = ::larder::Fields::new();
-        ::larder::__private::{give}(&mut fields, {name}, value);
-        fields"
-            );
-            return (member.rust_type(), fields);
-        }
         let name = self.names.claim(&[format!("{}Value", parts.record)]);
         let about = [format!("What a source gives of a [`{}`].", parts.record)];
         self.declare(&name, &about, &members, None, None);
         self.given(&name, &members.iter().collect::<Vec<_>>());
-        (name, "::larder::Given::into_fields(value)".to_owned())
+        self.making(&name, &members, None);
+        let mut required = members.iter().filter(|member| matches!(member.presence, Presence::Always));
+        if let (Some(one), None) = (required.next(), required.next()) {
+            let option = format!("::std::option::Option<{}>", one.kind);
+            for kind in [&one.kind, &option, &format!("::larder::Load<{}>", one.kind)] {
+                self.write(
+                    "
+impl ::larder::IntoLoad<$Value> for $kind {
+    fn into_load(self) -> ::larder::Load<$Value> {
+        ::larder::IntoLoad::<$one>::into_load(self).map(|one| $Value::new(one))
+    }
+}
+",
+                    &[("Value", &name), ("kind", kind), ("one", &one.kind)],
+                );
+            }
+        }
+        name
     }
 
     fn value_members(&self, entity: &'a Entity) -> Vec<Member<'a>> {
@@ -315,20 +303,7 @@ impl$generics ::std::convert::From<$kind> for $Name {
 
     /// The fields a key is made of: those given that its templates need, or the field that is the key itself.
     pub(super) fn key_members(&self, entity: &'a Entity) -> Vec<Member<'a>> {
-        let mut names: Vec<&str> = Vec::new();
-        for source in std::iter::once(&entity.partition).chain(entity.sort.as_ref()) {
-            match source {
-                KeySource::Field(name) => names.push(name),
-                KeySource::Template(template) => {
-                    for hole in template.holes() {
-                        needed(entity, &hole.field, &mut names);
-                    }
-                }
-            }
-        }
-        let mut seen = BTreeSet::new();
-        names.retain(|name| seen.insert(*name));
-        let fields = names.into_iter().filter_map(|name| entity.field(name));
+        let fields = entity.key_names().into_iter().filter_map(|name| entity.field(name));
         fields.map(|field| self.member(&entity.name, field, &field.name, Presence::Always)).collect()
     }
 
@@ -337,10 +312,10 @@ impl$generics ::std::convert::From<$kind> for $Name {
         let mut in_key = Vec::new();
         for source in std::iter::once(&entity.partition).chain(entity.sort.as_ref()) {
             match source {
-                KeySource::Field(name) => needed(entity, name, &mut in_key),
+                KeySource::Field(name) => entity.needed(name, &mut in_key),
                 KeySource::Template(template) => {
                     for hole in template.holes() {
-                        needed(entity, &hole.field, &mut in_key);
+                        entity.needed(&hole.field, &mut in_key);
                     }
                 }
             }
@@ -389,26 +364,6 @@ impl ::std::convert::From<$Update> for ::larder::Update<$Race> {
             &[("Race", &parts.record), ("Update", &parts.update), ("setters", &setters)],
         );
     }
-}
-
-/// The function that makes one from the only field that must be given.
-fn constructor(one: &Member<'_>, members: &[Member<'_>]) -> String {
-    let (accepted, value) = argument(&one.kind, &one.identifier);
-    let others = members.iter().filter(|member| member.name != one.name);
-    let others: String = others
-        .map(|member| format!("            {}: ::std::option::Option::None,\n", member.identifier))
-        .collect();
-    fill(
-        "    /// One with what must be given alone.
-    pub fn new($name: $accepted) -> Self {
-        Self {
-            $name: $value,
-$others        }
-    }
-
-",
-        &[("name", &one.identifier), ("accepted", &accepted), ("value", &value), ("others", &others)],
-    )
 }
 
 fn is_always(members: &[Member<'_>], name: &str) -> bool {
@@ -502,16 +457,6 @@ fn given(entity: &Entity) -> impl Iterator<Item = &Field> {
 /// A `sequence` takes the first free number when it is not given.
 fn may_be_left_out(field: &Field) -> bool {
     field.optional || field.checks.default.is_some() || field.kind == Type::Sequence
-}
-
-/// The given fields that a field is made of, in the order they are mentioned.
-fn needed<'e>(entity: &'e Entity, name: &'e str, names: &mut Vec<&'e str>) {
-    let Some(field) = entity.field(name) else { return };
-    match &field.equation {
-        None => names.push(&field.name),
-        // Equations have an order, so this ends.
-        Some(equation) => equation.fields().into_iter().for_each(|name| needed(entity, name, names)),
-    }
 }
 
 pub(super) fn one_or_tuple(parts: &[&str]) -> String {

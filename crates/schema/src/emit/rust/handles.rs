@@ -94,7 +94,7 @@ $fields    /// Only records with this label.
     }
 
     /// Finds out how to go about it and what it costs.
-    pub async fn plan(self) -> ::std::result::Result<::larder::Plan, ::larder::Error> {
+    pub async fn plan(self) -> ::std::result::Result<::larder::InvalidationPlan, ::larder::Error> {
         self.inner.plan().await
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 /// Names that are taken in one scope.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeSet<String>);
+pub(in crate::emit) struct Names(BTreeSet<String>);
 
 impl Names {
     /// The first of these that is free, and now taken.
-    pub(super) fn claim(&mut self, wanted: &[String]) -> String {
+    pub(in crate::emit) fn claim(&mut self, wanted: &[String]) -> String {
         let free = wanted.iter().find(|name| !self.0.contains(*name));
         let mut name = free.or(wanted.last()).cloned().unwrap_or_default();
         while !self.0.insert(name.clone()) {
@@ -17,13 +17,13 @@ impl Names {
         name
     }
 
-    pub(super) fn is_free(&self, name: &str) -> bool {
+    pub(in crate::emit) fn is_free(&self, name: &str) -> bool {
         !self.0.contains(name)
     }
 }
 
 /// `race_card`, `RACE-CARD` and `RaceCard` are `RaceCard`. Letters of any script stay letters.
-pub(super) fn pascal(text: &str) -> String {
+pub(in crate::emit) fn pascal(text: &str) -> String {
     let mut out = String::new();
     for word in text.split(|c: char| !(c.is_alphabetic() || c.is_ascii_digit())) {
         let shouted = word.chars().count() > 1 && !word.chars().any(char::is_lowercase);
@@ -44,7 +44,7 @@ pub(super) fn pascal(text: &str) -> String {
 }
 
 /// `HorseResults` is `horse_results`.
-pub(super) fn snake(text: &str) -> String {
+pub(in crate::emit) fn snake(text: &str) -> String {
     let mut out = String::new();
     let mut before = '_';
     for c in text.chars() {
@@ -58,7 +58,7 @@ pub(super) fn snake(text: &str) -> String {
 }
 
 /// The plural of a word in snake case. What ends in a plain `s` is one already.
-pub(super) fn plural(word: &str) -> String {
+pub(in crate::emit) fn plural(word: &str) -> String {
     let ends = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
     match word.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) && !stem.is_empty() => format!("{stem}ies"),
@@ -69,7 +69,7 @@ pub(super) fn plural(word: &str) -> String {
 }
 
 /// A name as an identifier.
-pub(super) fn identifier(name: &str) -> String {
+pub(in crate::emit) fn identifier(name: &str) -> String {
     const RAW: [&str; 48] = [
         "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
         "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",

@@ -1,0 +1,185 @@
+//! The `larder` command. One file per subcommand, in `commands/`. It is a library so that Python's package brings it too.
+
+mod commands;
+mod data;
+mod held;
+mod history;
+mod http;
+mod project;
+mod terminal;
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is done, and all is well
+  1  it found something wrong, or could not be done; the text says which
+  2  the arguments were not understood
+  3  `larder drift`: what is deployed is not what the schemas say; `larder review`: something calls for a decision
+  4  `larder get`, `rm`, `release`, `transition`, `collection`: there is no such record";
+
+/// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
+#[derive(Debug, Parser)]
+#[command(name = "larder", version, after_help = EXIT_CODES)]
+struct Arguments<C: Subcommand> {
+    /// What to log to stderr: off, error, warn, info, debug or trace.
+    #[arg(long, global = true, env = "LARDER_LOG", default_value = "warn", value_name = "LEVEL")]
+    log: LevelFilter,
+    #[command(subcommand)]
+    command: C,
+}
+
+/// `larder serve` alone. A server stays, and with it the memory that parsing all commands would take.
+#[derive(Debug, Subcommand)]
+enum Serving {
+    Serve(commands::serve::Serve),
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(commands::init::Init),
+    Import(commands::import::Import),
+    Check(commands::check::Check),
+    Fmt(commands::fmt::Fmt),
+    Docs(commands::docs::Docs),
+    Schema(commands::schema::Schema),
+    Explain(commands::explain::Explain),
+    Lsp(commands::lsp::Lsp),
+    Plan(commands::plan::Plan),
+    Apply(commands::apply::Apply),
+    Migrate(commands::migrate::Migrate),
+    Drift(commands::drift::Drift),
+    Doctor(commands::doctor::Doctor),
+    Stats(commands::stats::Stats),
+    Cost(commands::cost::Cost),
+    Review(commands::review::Review),
+    Export(commands::export::Export),
+    Get(commands::get::Get),
+    Put(commands::put::Put),
+    Query(commands::query::Query),
+    Scan(commands::scan::Scan),
+    Sql(commands::sql::Sql),
+    Watch(commands::watch::Watch),
+    Rm(commands::rm::Rm),
+    Collection(commands::collection::Collection),
+    Invalidate(commands::invalidate::Invalidate),
+    Sweep(commands::sweep::Sweep),
+    Dump(commands::dump::Dump),
+    Load(commands::load::Load),
+    Seed(commands::seed::Seed),
+    Due(commands::due::Due),
+    Stuck(commands::stuck::Stuck),
+    Release(commands::release::Release),
+    Transition(commands::transition::Transition),
+    Serve(commands::serve::Serve),
+    Access(commands::access::AccessCommand),
+    Console(commands::console::Console),
+    Backup(commands::backup::Backup),
+    Restore(commands::restore::Restore),
+    Verify(commands::verify::Verify),
+    Salvage(commands::salvage::Salvage),
+    Rekey(commands::rekey::Rekey),
+    Demo(commands::demo::Demo),
+    Bench(commands::bench::Bench),
+    Completions(commands::completions::Completions),
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    run(env::args_os())
+}
+
+/// Runs a command: the program's name, then its arguments.
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let serves = arguments.get(1).is_some_and(|word| word == "serve");
+    match if serves { serve(arguments) } else { command(arguments) } {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("larder: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(arguments: Vec<OsString>) -> Result<ExitCode, String> {
+    larder_heap::bound();
+    let Arguments { log, command: Serving::Serve(serve) } = Arguments::parse_from(arguments);
+    log_to_stderr(log);
+    serve.run().map(|()| ExitCode::SUCCESS)
+}
+
+fn log_to_stderr(level: LevelFilter) {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+}
+
+fn command(arguments: Vec<OsString>) -> Result<ExitCode, String> {
+    let arguments = Arguments::<Command>::parse_from(arguments);
+    // What fails in the demo's world is part of the show; the others tell of a store that fails, and of what cannot be
+    // read, themselves.
+    let tells = matches!(
+        arguments.command,
+        Command::Demo(_)
+            | Command::Get(_)
+            | Command::Watch(_)
+            | Command::Query(_)
+            | Command::Scan(_)
+            | Command::Due(_)
+            | Command::Stuck(_)
+    );
+    let unheard = tells && arguments.log == LevelFilter::WARN;
+    let log = if unheard { LevelFilter::ERROR } else { arguments.log };
+    log_to_stderr(log);
+    match arguments.command {
+        Command::Init(init) => init.run(),
+        Command::Import(import) => import.run(),
+        Command::Check(check) => check.run(),
+        Command::Fmt(fmt) => fmt.run(),
+        Command::Docs(docs) => docs.run(),
+        Command::Schema(schema) => schema.run(),
+        Command::Explain(explain) => explain.run(),
+        Command::Lsp(lsp) => lsp.run(),
+        Command::Plan(plan) => plan.run(),
+        Command::Apply(apply) => apply.run(),
+        Command::Migrate(migrate) => migrate.run(),
+        Command::Drift(drift) => drift.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Stats(stats) => stats.run(),
+        Command::Cost(cost) => cost.run(),
+        Command::Review(review) => review.run(),
+        Command::Export(export) => export.run(),
+        Command::Get(get) => get.run(),
+        Command::Put(put) => put.run(),
+        Command::Query(query) => query.run(),
+        Command::Scan(scan) => scan.run(),
+        Command::Sql(sql) => sql.run(),
+        Command::Watch(watch) => watch.run(),
+        Command::Rm(rm) => rm.run(),
+        Command::Collection(collection) => collection.run(),
+        Command::Invalidate(invalidate) => invalidate.run(),
+        Command::Sweep(sweep) => sweep.run(),
+        Command::Dump(dump) => dump.run(),
+        Command::Load(load) => load.run(),
+        Command::Seed(seed) => seed.run(),
+        Command::Due(due) => due.run(),
+        Command::Stuck(stuck) => stuck.run(),
+        Command::Release(release) => release.run(),
+        Command::Transition(transition) => transition.run(),
+        Command::Backup(backup) => backup.run(),
+        Command::Restore(restore) => restore.run(),
+        Command::Verify(verify) => verify.run(),
+        Command::Salvage(salvage) => salvage.run(),
+        Command::Rekey(rekey) => rekey.run(),
+        Command::Serve(serve) => serve.run().map(|()| ExitCode::SUCCESS),
+        Command::Access(access) => access.run(),
+        Command::Console(console) => console.run(),
+        Command::Demo(demo) => demo.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Completions(completions) => completions.run(),
+    }
+}

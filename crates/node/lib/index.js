@@ -1,0 +1,8 @@
+// Larder: the data layer for fetched data. See docs/guides/typescript.md.
+"use strict";
+
+const { errorOf, ...errors } = require("./errors.js");
+const { Exact, Moment, Odd } = require("./values.js");
+const { Store, open, Loaded, notModified, permanent } = require("./system.js");
+
+module.exports = { open, Store, Loaded, notModified, permanent, Exact, Moment, Odd, ...errors };

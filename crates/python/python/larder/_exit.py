@@ -1,0 +1,71 @@
+"""The end of a program: what is written behind is waited for, or told."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from typing import Any
+
+from . import _native
+
+#: How long loaders that run behind an answer are waited for.
+LOADERS_SECONDS = 5.0
+
+#: Those that may have something to write, which the program need not hold.
+_held: set[Any] = set()
+_owner = os.getpid()
+
+
+def remember(system: _native.System) -> None:
+    if system.writes_behind():
+        _held.add(system)
+
+
+def hold(system: _native.System) -> None:
+    _held.add(system)
+
+
+def forget(system: _native.System) -> None:
+    _held.discard(system)
+
+
+def tell(name: str, drained: Any) -> None:
+    """Says what was not written, where nobody else would."""
+    if drained.is_empty:
+        return
+    lines = [f"{entity} {key}: {reason}" for entity, key, reason in drained.unwritten]
+    count = drained.waiting + drained.lost
+    logging.getLogger("larder").error("%s: %d writes behind were not written: %s", name, count, "; ".join(lines))
+    print(f"larder: {name}: {count} writes behind were not written", *lines, sep="\n  ", file=sys.stderr)
+
+
+@atexit.register
+def _end() -> None:
+    if os.getpid() != _owner:
+        return
+    from ._core import Drained
+
+    _native.wait_for_loaders(LOADERS_SECONDS)
+    for system in list(_held):
+        try:
+            name, drained = system.name, Drained(**system.drain(None))
+        except Exception as error:  # what is closed has drained already
+            if getattr(error, "kind", None) != "closed":
+                print(f"larder: {error}", file=sys.stderr)
+            continue
+        tell(name, drained)
+    from . import _log
+
+    _log.stop()
+
+
+def _forked() -> None:
+    global _owner
+    _owner = os.getpid()
+    # What they hold belongs to the other process, which ends it.
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,307 @@
+//! How a call waits: on the thread that makes it, or in the event loop that it comes from.
+//!
+//! Work is looked at once where it was asked for: what is in memory, or in a store of this process, is there then. What is not goes on
+//! in the runtime. A waiting thread looks for signals meanwhile, so that Ctrl-C ends the wait, and runs the loaders that its own call
+//! needs, so that they run where the program expects them.
+//!
+//! The runtime belongs to one process. After a fork its threads are not there, and whatever was opened before says so.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::process;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::{IntoPyObjectExt as _, intern};
+use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
+
+use crate::error::{self, Failure};
+use crate::load::Call;
+
+/// What becomes of an outcome in Python.
+pub(crate) type Reply = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
+pub(crate) type Outcome = Result<Reply, Failure>;
+
+/// How often a waiting thread looks for signals.
+const SIGNALS: Duration = Duration::from_millis(50);
+
+pub(crate) fn reply<T>(value: T) -> Reply
+where
+    T: for<'py> IntoPyObject<'py> + Send + 'static,
+{
+    Box::new(move |py| value.into_bound_py_any(py))
+}
+
+/// What is made of an outcome while Python is held.
+pub(crate) fn made(
+    make: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
+) -> Reply {
+    Box::new(make)
+}
+
+pub(crate) fn none() -> Reply {
+    Box::new(|py| Ok(py.None().into_bound(py)))
+}
+
+/// What a waiting thread is told.
+pub(crate) enum Event {
+    Done(Outcome),
+    Call(Call),
+}
+
+/// Where a call came from.
+pub(crate) enum Caller<'py> {
+    Thread(Receiver<Event>, Sender<Event>),
+    Loop(Bound<'py, PyAny>),
+}
+
+impl<'py> Caller<'py> {
+    pub(crate) fn new(event_loop: Option<Bound<'py, PyAny>>) -> Self {
+        match event_loop {
+            Some(event_loop) => Self::Loop(event_loop),
+            None => {
+                let (sender, receiver) = channel();
+                Self::Thread(receiver, sender)
+            }
+        }
+    }
+
+    /// Does the work, and gives what comes of it or a future of the loop.
+    pub(crate) fn run<F>(self, py: Python<'py>, work: F) -> PyResult<Bound<'py, PyAny>>
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let runtime = runtime()?;
+        let mut work: Pin<Box<dyn Future<Output = Outcome> + Send>> = Box::pin(caught(work));
+        let at_once = py.detach(|| {
+            let _inside = runtime.enter();
+            // Without tokio's budget, as nobody here gives way to others.
+            let looked = pin!(tokio::task::unconstrained(&mut work));
+            match looked.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(outcome) => Some(outcome),
+                Poll::Pending => None,
+            }
+        });
+        if let Some(outcome) = at_once {
+            return settle(py, outcome);
+        }
+        match self {
+            Self::Thread(mut receiver, sender) => wait(py, runtime, work, &mut receiver, sender),
+            Self::Loop(event_loop) => promise(py, runtime, work, &event_loop),
+        }
+    }
+}
+
+/// Waits on this thread for work that nobody's loader is part of.
+pub(crate) fn run<'py, F>(
+    py: Python<'py>,
+    event_loop: Option<Bound<'py, PyAny>>,
+    work: F,
+) -> PyResult<Bound<'py, PyAny>>
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    Caller::new(event_loop).run(py, work)
+}
+
+/// The outcome of work, also where it panics: nobody is left waiting.
+async fn caught(work: impl Future<Output = Outcome>) -> Outcome {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)))
+            .unwrap_or_else(|_| Poll::Ready(Err(Failure::Python(broken()))))
+    })
+    .await
+}
+
+/// A panic, whose hook has told where it was.
+fn broken() -> PyErr {
+    PyRuntimeError::new_err("larder failed inside: standard error says where")
+}
+
+fn settle(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyAny>> {
+    match outcome {
+        Ok(reply) => reply(py),
+        Err(failure) => Err(failure.into_err(py)),
+    }
+}
+
+fn wait<'py>(
+    py: Python<'py>,
+    runtime: &Runtime,
+    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    receiver: &mut Receiver<Event>,
+    sender: Sender<Event>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let task = runtime.spawn(async move {
+        // Whoever was interrupted does not wait any more.
+        let _ = sender.send(Event::Done(work.await));
+    });
+    loop {
+        let waiting = &mut *receiver;
+        match py.detach(move || waiting.recv_timeout(SIGNALS)) {
+            Ok(Event::Done(outcome)) => return settle(py, outcome),
+            Ok(Event::Call(call)) => call.here(py),
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(interrupt) = py.check_signals() {
+                    task.abort();
+                    while let Ok(event) = receiver.try_recv() {
+                        if let Event::Call(call) = event {
+                            call.give_up();
+                        }
+                    }
+                    return Err(interrupt);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(broken());
+            }
+        }
+    }
+}
+
+fn promise<'py>(
+    py: Python<'py>,
+    runtime: &Runtime,
+    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    event_loop: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let future = event_loop.call_method0(intern!(py, "create_future"))?;
+    let (loop_of, promised) = (event_loop.clone().unbind(), future.clone().unbind());
+    let task = runtime.spawn(async move {
+        let outcome = work.await;
+        // Nobody waits in an interpreter that ends.
+        Python::try_attach(|py| {
+            let settled = catch_unwind(AssertUnwindSafe(|| settle(py, outcome)));
+            let settled = settled.unwrap_or_else(|_| Err(broken()));
+            let told = tell(py, loop_of.bind(py), promised.bind(py), settled);
+            // A loop that was closed has nobody who waits either.
+            drop(told);
+        });
+    });
+    let abort = Bound::new(py, Abort(task.abort_handle()))?;
+    future.call_method1(intern!(py, "add_done_callback"), (abort,))?;
+    Ok(future)
+}
+
+fn tell(
+    py: Python<'_>,
+    event_loop: &Bound<'_, PyAny>,
+    future: &Bound<'_, PyAny>,
+    settled: PyResult<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let helper = error::helper(py, "larder._loop")?;
+    let later = intern!(py, "call_soon_threadsafe");
+    match settled {
+        Ok(value) => {
+            event_loop.call_method1(later, (helper.getattr(intern!(py, "give"))?, future, value))?;
+        }
+        Err(error) => {
+            event_loop
+                .call_method1(later, (helper.getattr(intern!(py, "fail"))?, future, error.into_value(py)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends the work of a future that was cancelled.
+#[pyclass(frozen, module = "larder._native")]
+#[derive(Debug)]
+pub(crate) struct Abort(AbortHandle);
+
+#[pymethods]
+impl Abort {
+    fn __call__(&self, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        if future.call_method0(intern!(future.py(), "cancelled"))?.is_truthy()? {
+            self.0.abort();
+        }
+        Ok(())
+    }
+}
+
+/// The runtime of this process.
+static RUNTIME: RwLock<Option<(u32, &'static Runtime)>> = RwLock::new(None);
+
+pub(crate) fn runtime() -> PyResult<&'static Runtime> {
+    let this = process::id();
+    // A fork may have happened while somebody held the lock, who is not there any more.
+    if let Some(Some((owner, runtime))) = RUNTIME.try_read_recursive().as_deref().copied()
+        && owner == this
+    {
+        return Ok(runtime);
+    }
+    let mut slot = RUNTIME.try_write_for(Duration::from_secs(5)).ok_or_else(|| {
+        PyRuntimeError::new_err("this process was forked at a bad moment: start it with `spawn`")
+    })?;
+    match *slot {
+        Some((owner, runtime)) if owner == this => Ok(runtime),
+        _ => {
+            let made = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("larder").build();
+            let made = made.map_err(|error| {
+                PyRuntimeError::new_err(format!("larder cannot start its threads: {error}"))
+            })?;
+            // It lives as long as the process.
+            let runtime: &'static Runtime = Box::leak(Box::new(made));
+            *slot = Some((this, runtime));
+            Ok(runtime)
+        }
+    }
+}
+
+/// Something that belongs to the process that made it. Another, forked from it, can neither use nor end it.
+pub(crate) struct Own<T> {
+    value: Option<T>,
+    owner: u32,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Some(value), owner: process::id() }
+    }
+
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
+        self.check(py)?;
+        self.value.as_ref().ok_or_else(|| PyRuntimeError::new_err("it is being dropped"))
+    }
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self.owner == process::id() {
+            return Ok(());
+        }
+        Err(error::raise(
+            py,
+            "forked",
+            &format!(
+                "this was opened by process {}, and process {} was forked from it: open the store in each process, after the fork, or start \
+                 processes with `spawn`",
+                self.owner,
+                process::id()
+            ),
+        ))
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.owner != process::id() {
+            // Its threads are in another process; waiting for them would never end.
+            std::mem::forget(self.value.take());
+            return;
+        }
+        // What ends may wait for threads that want to tell something to Python, and may need the runtime.
+        if let Some(value) = self.value.take() {
+            drop_inside(value);
+        }
+    }
+}
+
+fn drop_inside<T>(value: T) {
+    let _inside = runtime().ok().map(Runtime::enter);
+    drop(value);
+}
