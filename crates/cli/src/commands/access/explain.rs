@@ -11,7 +11,7 @@ use clap::Args;
 use larder::Address;
 use larder_auth::actions::{kinds_of, of_no_table};
 use larder_auth::policy::{Facts, Question, decide};
-use larder_auth::{Policy, Principal, is_rescue};
+use larder_auth::{Place, Policy, Principal, is_rescue};
 use larder_model::Arn;
 
 use super::file;
