@@ -219,9 +219,9 @@ fn glob_at_once(parts: &[Part], text: &str, told: impl Fn(char) -> [char; 3]) ->
 /// From each place that leads on to the one behind it, beside those that are kept.
 fn advance(reached: &mut [u64], kept: impl Fn(usize, u64) -> u64, leads: impl Fn(usize) -> u64) {
     let mut carried = 0;
-    for at in 0..reached.len() {
-        let on = reached[at] & leads(at);
-        reached[at] = kept(at, reached[at]) | (on << 1) | carried;
+    for (at, word) in reached.iter_mut().enumerate() {
+        let on = *word & leads(at);
+        *word = kept(at, *word) | (on << 1) | carried;
         carried = on >> 63;
     }
 }
