@@ -23,7 +23,10 @@ pub(super) fn schema(command: &Command, left_out: &[&str], own: &[(&str, Json)])
     for arg in taken(command, left_out) {
         let about = |text: &str| arg.get_help().map_or_else(|| text.to_owned(), ToString::to_string);
         if value_name(arg) == INDEX_AND_FIELDS {
-            properties.insert("index".into(), json!({"type": "string", "description": about("")}));
+            // What is said after it is of the fields, which are apart here.
+            let index = about("");
+            let index = index.split(';').next().unwrap_or_default();
+            properties.insert("index".into(), json!({"type": "string", "description": index}));
             let fields = "The fields that name a partition of the index, or of the table";
             properties.insert("partition".into(), object(fields));
             required.push("partition");
