@@ -26,6 +26,8 @@ pub(crate) mod init;
 pub(crate) mod invalidate;
 pub(crate) mod load;
 pub(crate) mod lsp;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod migrate;
 pub(crate) mod plan;
 pub(crate) mod put;

@@ -215,8 +215,12 @@ impl Target {
     }
 
     pub(crate) fn not_found(&self, key: &Key) -> ExitCode {
-        eprintln!("larder: there is no {} {key}", self.entity);
+        eprintln!("larder: {}", self.missing(key));
         ExitCode::from(NOT_FOUND)
+    }
+
+    pub(crate) fn missing(&self, key: &Key) -> String {
+        format!("there is no {} {key}", self.entity)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The `larder` command. One file per subcommand, in `commands/`. It is a library so that Python's package brings it too.
 
+#![cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "what the tools alone ask of a command"))]
+
 mod commands;
 mod data;
 mod held;
@@ -50,6 +52,8 @@ enum Command {
     Schema(commands::schema::Schema),
     Explain(commands::explain::Explain),
     Lsp(commands::lsp::Lsp),
+    #[cfg(feature = "mcp")]
+    Mcp(commands::mcp::Mcp),
     Plan(commands::plan::Plan),
     Apply(commands::apply::Apply),
     Migrate(commands::migrate::Migrate),
@@ -144,6 +148,8 @@ fn command(arguments: Vec<OsString>) -> Result<ExitCode, String> {
         Command::Schema(schema) => schema.run(),
         Command::Explain(explain) => explain.run(),
         Command::Lsp(lsp) => lsp.run(),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(mcp) => mcp.run(),
         Command::Plan(plan) => plan.run(),
         Command::Apply(apply) => apply.run(),
         Command::Migrate(migrate) => migrate.run(),

@@ -176,7 +176,9 @@ fn it_says_what_it_can_do_and_ends_when_told() {
     let capabilities = &hello["capabilities"];
     assert_eq!(capabilities["positionEncoding"], "utf-16");
     assert_eq!(capabilities["textDocumentSync"], 1);
-    for provider in ["hoverProvider", "definitionProvider", "documentFormattingProvider"] {
+    for provider in
+        ["hoverProvider", "definitionProvider", "referencesProvider", "documentFormattingProvider"]
+    {
         assert_eq!(capabilities[provider], true, "{provider}");
     }
     assert_eq!(hello["serverInfo"]["name"], "larder");
@@ -292,6 +294,154 @@ fn a_document_is_laid_out_by_one_edit() {
 }
 
 #[test]
+fn a_hint_is_an_edit() {
+    let (mut editor, _) = Editor::start();
+    let uri = "file:///nowhere/lunch.larder";
+    let broken = SCHEMA.replace("restaurant: string", "restaurant: strng").replace("[Dish]", "[Dsh]");
+    editor.open(uri, &broken);
+    let fixes = |editor: &mut Editor, words: &str| {
+        let place = after(&broken, words);
+        let range = json!({"start": place, "end": place});
+        let params = json!({"textDocument": {"uri": uri}, "range": range, "context": {"diagnostics": []}});
+        editor.ask("textDocument/codeAction", params)
+    };
+    let found = fixes(&mut editor, "restaurant: str");
+    assert_eq!(found[0]["title"], "Write `string`");
+    assert_eq!(found[0]["kind"], "quickfix");
+    assert_eq!(found[0]["diagnostics"][0]["code"], "L0201");
+    let edit = &found[0]["edit"]["changes"][uri][0];
+    assert_eq!(edit["newText"], "string");
+    assert_eq!(edit["range"]["start"], after(&broken, "restaurant: "));
+    assert_eq!(edit["range"]["end"], after(&broken, "restaurant: strng"));
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "{found}");
+    assert_eq!(fixes(&mut editor, "[Ds")[0]["title"], "Write `Dish`");
+    assert_eq!(fixes(&mut editor, "param ke"), json!([]));
+    assert_eq!(editor.end(), Some(0));
+}
+
+/// The text after a rename, or why there is none.
+fn renamed(editor: &mut Editor, uri: &str, text: &str, words: &str, name: &str) -> Result<String, String> {
+    let mut params = at(uri, text, words);
+    params["newName"] = name.into();
+    let answer = editor.answer("textDocument/rename", params);
+    if let Some(why) = answer["error"]["message"].as_str() {
+        return Err(why.to_owned());
+    }
+    let offset = |place: &Value| {
+        let (line, column) = (place["line"].as_u64(), place["character"].as_u64());
+        let (line, column) = (line.expect("a line") as usize, column.expect("a column") as usize);
+        let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+        let units = text[start..].char_indices().scan(0, |sum, (at, c)| {
+            *sum += c.len_utf16();
+            Some((at, *sum - c.len_utf16()))
+        });
+        start + units.filter(|(_, units)| *units == column).map(|(at, _)| at).next().expect("a place")
+    };
+    let mut edits: Vec<(usize, usize, String)> = answer["result"]["changes"][uri]
+        .as_array()
+        .expect("edits of this file")
+        .iter()
+        .map(|edit| {
+            let text = edit["newText"].as_str().expect("a text").to_owned();
+            (offset(&edit["range"]["start"]), offset(&edit["range"]["end"]), text)
+        })
+        .collect();
+    edits.sort();
+    let mut text = text.to_owned();
+    for (start, end, new) in edits.into_iter().rev() {
+        text.replace_range(start..end, &new);
+    }
+    Ok(text)
+}
+
+#[test]
+fn a_name_is_renamed_wherever_it_is_used_and_stays_in_the_store() {
+    let (mut editor, _) = Editor::start();
+    let uri = "file:///nowhere/lunch.larder";
+    editor.open(uri, SCHEMA);
+    let place = editor.ask("textDocument/prepareRename", at(uri, SCHEMA, "[Di"));
+    assert_eq!(place["placeholder"], "Dish");
+    for (words, name, old, new) in [
+        ("[Di", "Course", vec!["[Dish]", "type Dish"], vec!["[Course]", "type Course"]),
+        ("ttl  ke", "kept", vec!["param keep:", "ttl  keep"], vec!["param kept:", "ttl  kept"]),
+        (
+            "{rest",
+            "place",
+            vec!["\"{restaurant}", "restaurant: string"],
+            vec!["\"{place}", "place as restaurant: string"],
+        ),
+        ("    dish", "courses", vec!["dishes: "], vec!["courses as dishes: "]),
+        ("type Dish { na", "called", vec!["{ name: "], vec!["{ called as name: "]),
+        ("entity Me", "Week", vec!["entity Menu"], vec!["entity Week"]),
+    ] {
+        let mut expected = SCHEMA.to_owned();
+        for (old, new) in old.iter().zip(&new) {
+            expected = expected.replace(old, new);
+        }
+        assert_eq!(renamed(&mut editor, uri, SCHEMA, words, name), Ok(expected), "{words}");
+    }
+    for (words, name, why) in [
+        ("table ca", "menus", "`cache` is a name in the store as well"),
+        ("entity Me", "Dish", "Dish"),
+        ("    ye", "week", "week"),
+        ("    ye", "the year", "`the year` is no name"),
+        ("// 😀", "x", "there is no name here"),
+    ] {
+        let refused = renamed(&mut editor, uri, SCHEMA, words, name).expect_err(words);
+        assert!(refused.contains(why), "{words}: {refused}");
+    }
+    let broken = SCHEMA.replace("[Dish]", "[Dsh]");
+    editor.change(uri, &broken);
+    let refused = renamed(&mut editor, uri, &broken, "entity Me", "Week").expect_err("it has errors");
+    assert_eq!(refused, "the schema has errors: mend them before you rename");
+    assert_eq!(editor.end(), Some(0));
+}
+
+#[test]
+fn states_and_indexes_keep_their_names_in_the_store() {
+    let (mut editor, _) = Editor::start();
+    let uri = "file:///nowhere/runs.larder";
+    let text = r#"system runs
+table runs {
+  name "all-runs"
+  key  id
+  index ByState as by_state  state / at  project keys
+  index ByAt  day / at  project all
+  entity Run {
+    id:  uuid
+    day: string nonempty
+    at:  instant = now
+    lifecycle state {
+      state waiting, busy "BUSY"
+      begin: waiting -> busy
+    }
+  }
+}
+"#;
+    assert_eq!(editor.open(uri, text).iter().find(|one| one["severity"] == 1), None);
+    let hover = editor.ask("textDocument/hover", at(uri, text, "as by_st"));
+    let hover = hover["contents"]["value"].as_str().expect("Markdown");
+    assert!(
+        hover.contains("a write takes 2 write units ($1.25 a million) more, an entry read 0.5 read units"),
+        "{hover}"
+    );
+    for (words, name, expected) in [
+        ("table ru", "executions", Ok(text.replace("table runs", "table executions"))),
+        ("as by_st", "by_standing", Ok(text.replace("as by_state", "as by_standing"))),
+        ("    beg", "start", Ok(text.replace("begin:", "start:"))),
+        ("-> bu", "working", Ok(text.replace("busy", "working"))),
+        ("state wai", "idle", Err("items say it as their state")),
+    ] {
+        match (renamed(&mut editor, uri, text, words, name), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{words}"),
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{words}: {found}"),
+            (found, _) => panic!("{words}: {found:?}"),
+        }
+    }
+    assert_eq!(editor.end(), Some(0));
+}
+
+#[test]
 fn an_open_file_counts_before_the_one_on_disk() {
     let (mut editor, _) = Editor::start();
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -316,7 +466,7 @@ fn an_open_file_counts_before_the_one_on_disk() {
 #[test]
 fn what_is_not_understood_is_refused_and_does_no_harm() {
     let (mut editor, _) = Editor::start();
-    let unknown = editor.answer("textDocument/rename", json!({}));
+    let unknown = editor.answer("textDocument/declaration", json!({}));
     assert_eq!(unknown["error"]["code"], -32601);
     let shapeless = editor.answer("textDocument/hover", json!({"textDocument": 7}));
     assert_eq!(shapeless["error"]["code"], -32602);

@@ -73,6 +73,64 @@ pub fn write_units(bytes: u64) -> u64 {
     bytes.div_ceil(WRITE_UNIT_BYTES as u64).max(1)
 }
 
+/// What a write of an item makes of an index.
+struct Entered {
+    /// Of the entry.
+    bytes: u64,
+    from: &'static str,
+    /// How many entries are written: two when the old one goes.
+    places: u64,
+}
+
+impl Entered {
+    /// `None` when the item is not in it.
+    fn of(
+        table: &Table,
+        index: &Index,
+        entity: &Entity,
+        attributes: &[(String, u64)],
+        item_bytes: u64,
+    ) -> Option<Self> {
+        let entry = size::index_entry(table, index, attributes)?;
+        let (bytes, from) = match index.projection {
+            Projection::All => (item_bytes, "all of the item"),
+            Projection::Keys | Projection::Include(_) => (entry.min(item_bytes), "what is projected"),
+        };
+        let places = if size::moves(entity, index) { 2 } else { 1 };
+        Some(Self { bytes, from, places })
+    }
+}
+
+/// What an index costs for one entity, at the prices that are built in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexPrice {
+    /// Of an entry: as the workload says, or reckoned from the schema.
+    pub bytes: u64,
+    /// For each write of an item, besides those of the table.
+    pub write_units: u64,
+    /// For each entry that is read.
+    pub read_halves: u64,
+    /// For a million writes and for a million entries read, on demand in the table's region.
+    pub million: Option<(Money, Money)>,
+}
+
+/// What an index adds to writes of an entity, and what reading from it costs; `None` when the entity is not in it.
+pub fn index_price(schema: &Schema, table: &Table, index: &Index, entity: &Entity) -> Option<IndexPrice> {
+    let attributes = size::attributes(schema, table, entity);
+    let said = schema.workload.as_ref().and_then(|workload| workload.item_bytes);
+    let item_bytes = said.unwrap_or_else(|| size::item(&attributes));
+    let Entered { bytes, places, .. } = Entered::of(table, index, entity, &attributes, item_bytes)?;
+    let (write_units, read_halves) = (write_units(bytes) * places, read_halves(bytes, false));
+    let prices = Prices::built_in();
+    let region = table.region.as_deref().unwrap_or(DEFAULT_REGION);
+    let entry = prices.find(region, table.class, None).ok();
+    let million = entry.map(|entry| {
+        let halves = if entry.whole_reads { read_halves * 2 } else { read_halves };
+        (entry.write_million.times(write_units.into(), 1), entry.read_million.times(halves.into(), 2))
+    });
+    Some(IndexPrice { bytes, write_units, read_halves, million })
+}
+
 /// At which prices, and what else is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
@@ -441,12 +499,8 @@ impl<'a> Ledger<'a> {
         self.stored.add(kept.0, kept.1.clone());
         let table = self.table;
         for (at, index) in table.indexes.iter().enumerate() {
-            let Some(entry) = size::index_entry(table, index, &attributes) else { continue };
-            let (bytes, from) = match index.projection {
-                Projection::All => (item_bytes, "all of the item"),
-                Projection::Keys | Projection::Include(_) => (entry.min(item_bytes), "what is projected"),
-            };
-            let places = if size::moves(entity, index) { 2 } else { 1 };
+            let entry = Entered::of(table, index, entity, &attributes, item_bytes);
+            let Some(Entered { bytes, from, places }) = entry else { continue };
             let mut units = self.write(entity, Some(index), writes, bytes, from, places);
             // A lease changes the item, and with it every index that shows all of it.
             if entity.policy.flight_millis.is_some()

@@ -30,6 +30,15 @@ pub struct Diagnostic {
     pub others: Vec<(Span, String)>,
     pub notes: Vec<String>,
     pub helps: Vec<String>,
+    /// What an editor can do about it, where one of the helps can be written for sure.
+    pub fix: Option<Fix>,
+}
+
+/// A text to put in place of another, or between two characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fix {
+    pub span: Span,
+    pub text: String,
 }
 
 impl Diagnostic {
@@ -44,6 +53,7 @@ impl Diagnostic {
             others: Vec::new(),
             notes: Vec::new(),
             helps: Vec::new(),
+            fix: None,
         }
     }
 
@@ -67,13 +77,20 @@ impl Diagnostic {
         self
     }
 
+    /// The help that was given last, as an edit.
+    pub(crate) fn fix(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.fix = Some(Fix { span, text: text.into() });
+        self
+    }
+
     /// Adds "did you mean" when a known name is close to what was written.
     pub(crate) fn did_you_mean<'a>(self, written: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let mut known: Vec<&str> = known.into_iter().collect();
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
         if let Some(name) = closest(written, &known) {
-            return self.help(format!("did you mean `{name}`?"));
+            let span = self.span;
+            return self.help(format!("did you mean `{name}`?")).fix(span, name);
         }
         let more = known.len().saturating_sub(LISTED_MAX);
         // Looking at every pair of thousands of names takes too long to be worth it.

@@ -67,7 +67,7 @@ pub mod import;
 pub use access::{Access, Argument, Readable, SortKey};
 pub use check::Checker;
 pub use compare::{Change, Impact, compare};
-pub use diagnostic::{Colour, Diagnostic, Severity, closest, render, render_all};
+pub use diagnostic::{Colour, Diagnostic, Fix, Severity, closest, render, render_all};
 pub use equation::{Expr, Function, Scope, conformed, duration_source};
 pub use explain::{RULES, Rule, explain, rule};
 pub use format::format;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::cost::{Money, grouped, halved, index_price};
 use crate::equation::duration_source;
 use crate::schema::*;
 use crate::span::Span;
@@ -117,7 +118,14 @@ pub fn hover(schema: &Schema, symbol: &Symbol) -> String {
                 let names = |parts: &[KeyAttribute]| {
                     parts.iter().map(|part| part.attribute.clone()).collect::<Vec<_>>().join(", ")
                 };
-                let _ = writeln!(out, "\n`{}` / `{}`", names(&index.partition), names(&index.sort));
+                let sort = names(&index.sort);
+                let sort = if sort.is_empty() { sort } else { format!(" / `{sort}`") };
+                let _ = writeln!(out, "\n`{}`{sort}", names(&index.partition));
+            }
+            if let (Some(table), Some(index)) = (schema.table(parts[0]), index) {
+                for entity in &table.entities {
+                    out.push_str(&price_line(schema, table, index, entity).unwrap_or_default());
+                }
             }
         }
         SymbolKind::Param => {
@@ -145,6 +153,23 @@ pub fn hover(schema: &Schema, symbol: &Symbol) -> String {
         | SymbolKind::Collection => {}
     }
     out
+}
+
+/// What an index costs for an entity that is in it.
+fn price_line(schema: &Schema, table: &Table, index: &Index, entity: &Entity) -> Option<String> {
+    let price = index_price(schema, table, index, entity)?;
+    let (write, read) = price.million.unzip();
+    let told = |units: String, million: Option<Money>| match million {
+        Some(million) => format!("{units} ({million} a million)"),
+        None => units,
+    };
+    let writes = told(format!("{} write units", price.write_units), write);
+    let reads = told(format!("{} read units", halved(price.read_halves.into())), read);
+    let bytes = grouped(price.bytes.into());
+    Some(format!(
+        "\n{}: about {bytes} bytes; a write takes {writes} more, an entry read {reads}\n",
+        entity.name
+    ))
 }
 
 fn docs(out: &mut String, docs: &[String]) {

@@ -309,4 +309,36 @@ fn an_editor_finds_what_a_name_means() {
 
     `pk` = `SHOP#domain` / `sk` = `URL#https://example.com/a`
     ");
+    let index = text.find("as by_last_crawled").expect("written") + 5;
+    let (symbol, _) = symbol_at(&loaded.symbols, 0, index).expect("an index");
+    insta::assert_snapshot!(hover(schema, symbol), @"
+    **index** `by_last_crawled`
+
+    `gsi2_pk` / `gsi2_sk`
+
+    Shop: about 233 bytes; a write takes 2 write units ($1.25 a million) more, an entry read 0.5 read units ($0.0625 a million)
+    ");
+}
+
+#[test]
+fn a_hint_that_can_be_written_is_a_fix() {
+    let schema = |of: &str| {
+        format!("system a\ntable all {{\n key id\n entity E {{ id: string nonempty\n x: {of}\n }}\n}}\n")
+    };
+    for (written, fixed) in [
+        ("strng", "string"),
+        ("[dat]", "[date]"),
+        ("set<string?>", "set<string>"),
+        ("set<string>?", "set<string>"),
+        ("map<string, int?>", "map<string, int>"),
+        ("string nonempt", "string nonempty"),
+    ] {
+        let mut text = schema(written);
+        let loaded = load_text(&text);
+        let mut fixes = loaded.diagnostics.iter().filter_map(|diagnostic| diagnostic.fix.clone());
+        let fix = fixes.next().unwrap_or_else(|| panic!("{written}: {:?}", loaded.diagnostics));
+        text.replace_range(fix.span.range(), &fix.text);
+        assert_eq!(text, schema(fixed));
+        assert!(load_text(&text).schema.is_some(), "{text}");
+    }
 }

@@ -46,6 +46,20 @@ impl Check {
         if self.data.data {
             return self.data.run(&self.files, self.json);
         }
+        let reports = self.reports()?;
+        let text = if self.json { format!("{:#}\n", as_json(&reports)) } else { as_text(&reports) };
+        terminal::print(&text)?;
+        let failed = reports.iter().any(Report::failed);
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// What was found, for people and for programs.
+    pub(super) fn found(&self) -> Result<(String, Value), String> {
+        let reports = self.reports()?;
+        Ok((as_text(&reports), as_json(&reports)))
+    }
+
+    fn reports(&self) -> Result<Vec<Report>, String> {
         let paths = project::schemas(&self.files)?;
         if let Some(against) = &self.against
             && Path::new(against).is_file()
@@ -62,10 +76,7 @@ impl Check {
             };
             reports.push(Report { loaded, comparison });
         }
-        let text = if self.json { as_json(&reports) } else { as_text(&reports) };
-        terminal::print(&text)?;
-        let failed = reports.iter().any(Report::failed);
-        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(reports)
     }
 }
 
@@ -186,7 +197,7 @@ fn changes_as_text(text: &mut String, name: &str, comparison: &Comparison) {
     }
 }
 
-fn as_json(reports: &[Report]) -> String {
+fn as_json(reports: &[Report]) -> Value {
     let schemas: Vec<Value> = reports
         .iter()
         .map(|report| {
@@ -199,7 +210,7 @@ fn as_json(reports: &[Report]) -> String {
             })
         })
         .collect();
-    format!("{:#}\n", json!({"ok": !reports.iter().any(Report::failed), "schemas": schemas}))
+    json!({"ok": !reports.iter().any(Report::failed), "schemas": schemas})
 }
 
 fn diagnostic_as_json(diagnostic: &Diagnostic, files: &[SourceFile]) -> Value {

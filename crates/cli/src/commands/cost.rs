@@ -4,7 +4,7 @@
 //! counted. The sizes are the schema's, or those of the tables as they are. The arithmetic is `larder_schema::cost`'s.
 
 mod reading;
-mod show;
+pub(super) mod show;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,6 +79,14 @@ pub(super) struct Asked {
     pub(super) paths: Vec<PathBuf>,
     prices: Prices,
     measured: Option<Measured>,
+}
+
+/// What systems cost, which say too little to know, and what went wrong.
+#[derive(Default)]
+pub(super) struct Reckoned {
+    pub(super) reports: Vec<Report>,
+    pub(super) left_out: Vec<String>,
+    pub(super) failures: Vec<String>,
 }
 
 /// Figures in place of the declared ones.
@@ -165,26 +173,11 @@ impl WhatIf {
 
 impl Cost {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let asked = self.asked()?;
-        let (mut told, mut left_out, mut failures) = (0, Vec::new(), Vec::new());
-        for path in &asked.paths {
-            match self.of(path, &asked).map_err(Unknown::Wrong).and_then(|(_, report)| report) {
-                Ok(report) => {
-                    let parting = if told > 0 { "\n" } else { "" };
-                    terminal::print(&match self.json {
-                        true => format!("{}\n", show::json(&report)),
-                        false => format!("{parting}{}", show::text(&report, self.explain)),
-                    })?;
-                    told += 1;
-                }
-                Err(Unknown::NoWorkload(why)) => left_out.push(why),
-                Err(Unknown::Wrong(why)) => failures.push(why),
-            }
-        }
-        // Whoever asked for all of them is told of those that can be told, and which cannot. When none can, that is a failure.
-        if told == 0 {
-            failures.append(&mut left_out);
-        }
+        let Reckoned { reports, left_out, mut failures } = self.reckon()?;
+        terminal::print(&match self.json {
+            true => reports.iter().map(|report| format!("{}\n", show::json(report))).collect(),
+            false => self.text(&reports),
+        })?;
         for why in left_out {
             eprintln!("larder: left out: {why}");
         }
@@ -193,6 +186,29 @@ impl Cost {
             eprintln!("larder: {failure}");
         }
         last.map_or(Ok(ExitCode::SUCCESS), Err)
+    }
+
+    /// What each of the systems costs. Whoever asked for all of them is told of those that can be told, and which cannot;
+    /// when none can, that is a failure.
+    pub(super) fn reckon(&self) -> Result<Reckoned, String> {
+        let asked = self.asked()?;
+        let mut found = Reckoned::default();
+        for path in &asked.paths {
+            match self.of(path, &asked).map_err(Unknown::Wrong).and_then(|(_, report)| report) {
+                Ok(report) => found.reports.push(report),
+                Err(Unknown::NoWorkload(why)) => found.left_out.push(why),
+                Err(Unknown::Wrong(why)) => found.failures.push(why),
+            }
+        }
+        if found.reports.is_empty() {
+            found.failures.append(&mut found.left_out);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn text(&self, reports: &[Report]) -> String {
+        let texts: Vec<String> = reports.iter().map(|report| show::text(report, self.explain)).collect();
+        texts.join("\n")
     }
 
     /// Which systems are meant, at which prices, and what was counted.

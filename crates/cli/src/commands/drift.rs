@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use larder::provision::Plan;
 
 use super::plan::{self, Target};
 
@@ -25,5 +26,9 @@ impl Drift {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let plan = plan::show(&self.target, self.json)?;
         Ok(if plan.is_settled() { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+    }
+
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        plan::planned(&self.target)
     }
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::{Entry, Group, Lifecycle, Listing, Standing};
+use larder::{Entry, Group, Lifecycle, Listing, Standing, Unread};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::Precision;
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 
 use crate::data::{self, Access, Given, Kind, Target};
 use crate::terminal;
@@ -19,6 +19,14 @@ pub(crate) struct Due {
     /// Due when it was last done so long ago, such as 2d, instead of what the schema says
     #[arg(long, value_name = "DURATION")]
     older_than: Option<humantime::Duration>,
+}
+
+/// What was listed.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    pub(super) standings: Vec<Standing<Entry>>,
+    pub(super) unread: Unread,
 }
 
 /// Which records of a lifecycle.
@@ -41,13 +49,19 @@ pub(super) struct Listed {
 
 impl Due {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        self.listed.show(|lifecycle, group| {
-            let due = lifecycle.due(group);
-            match self.older_than {
-                Some(duration) => due.older_than(duration.into()),
-                None => due,
-            }
-        })
+        self.listed.show(|lifecycle, group| self.listing(lifecycle, group))
+    }
+
+    pub(super) fn find(&self) -> Result<Found, String> {
+        self.listed.find(|lifecycle, group| self.listing(lifecycle, group))
+    }
+
+    fn listing(&self, lifecycle: &Lifecycle<Entry>, group: Group) -> Listing<Entry> {
+        let due = lifecycle.due(group);
+        match self.older_than {
+            Some(duration) => due.older_than(duration.into()),
+            None => due,
+        }
     }
 }
 
@@ -56,21 +70,33 @@ impl Listed {
         &self,
         list: impl FnOnce(&Lifecycle<Entry>, Group) -> Listing<Entry>,
     ) -> Result<ExitCode, String> {
-        let kind = self.target.kind()?;
-        let group = self.group(&kind)?;
-        let (found, unread) = self.target.work(&kind, Access::Existing, async |shelf| {
-            let lifecycle = shelf.lifecycle(&self.lifecycle).expect("the schema has it");
-            let listing = list(&lifecycle, group).limit(self.limit);
-            if self.strict { listing.strict() } else { listing }.with_unread().await
-        })?;
-        let text = match found.as_slice() {
-            [] if !self.target.json => "nothing is there\n".to_owned(),
-            found if self.target.json => found.iter().map(|one| self.line(&kind, one)).collect(),
+        let Found { kind, standings, unread } = self.find(list)?;
+        let Target { json, show_secrets, .. } = self.target;
+        let line = |one: &Standing<Entry>| {
+            format!("{}\n", as_json(one, &data::object(&kind, &one.record, show_secrets)))
+        };
+        let text = match standings.as_slice() {
+            [] if !json => "nothing is there\n".to_owned(),
+            found if json => found.iter().map(line).collect(),
             found => as_table(&kind, found),
         };
         terminal::print(&text)?;
         data::tell_unread(&unread);
         Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn find(
+        &self,
+        list: impl FnOnce(&Lifecycle<Entry>, Group) -> Listing<Entry>,
+    ) -> Result<Found, String> {
+        let kind = self.target.kind()?;
+        let group = self.group(&kind)?;
+        let (standings, unread) = self.target.work(&kind, Access::Existing, async |shelf| {
+            let lifecycle = shelf.lifecycle(&self.lifecycle).expect("the schema has it");
+            let listing = list(&lifecycle, group).limit(self.limit);
+            if self.strict { listing.strict() } else { listing }.with_unread().await
+        })?;
+        Ok(Found { kind, standings, unread })
     }
 
     /// The values that name a group, in the order the index has them.
@@ -95,19 +121,19 @@ impl Listed {
         });
         Ok(Group::of(values.collect::<Result<Vec<_>, String>>()?))
     }
+}
 
-    fn line(&self, kind: &Kind, standing: &Standing<Entry>) -> String {
-        let json = json!({
-            "state": standing.state,
-            "since": since(standing),
-            "owner": standing.owner,
-            "until": standing.until.map(data::moment),
-            "attempts": standing.attempts,
-            "exhausted": standing.exhausted,
-            "record": data::object(kind, &standing.record, self.target.show_secrets),
-        });
-        format!("{json}\n")
-    }
+/// Where a record stands, and the record as it is shown.
+pub(super) fn as_json(standing: &Standing<Entry>, record: &Map<String, Json>) -> Json {
+    json!({
+        "state": standing.state,
+        "since": since(standing),
+        "owner": standing.owner,
+        "until": standing.until.map(data::moment),
+        "attempts": standing.attempts,
+        "exhausted": standing.exhausted,
+        "record": record,
+    })
 }
 
 fn since(standing: &Standing<Entry>) -> Option<String> {

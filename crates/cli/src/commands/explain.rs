@@ -17,12 +17,15 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let text = match self.code {
-            None => list(),
-            Some(code) => explain(&code).ok_or_else(|| unknown(&code))?,
-        };
-        terminal::print(&text)?;
+        terminal::print(&self.text()?)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn text(&self) -> Result<String, String> {
+        match &self.code {
+            None => Ok(list()),
+            Some(code) => explain(code).ok_or_else(|| unknown(code)),
+        }
     }
 }
 

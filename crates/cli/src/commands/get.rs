@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use larder::{Look, Why};
+use larder::{Entry, Look, Why};
 
-use crate::data::{Access, Key, Target};
+use crate::data::{Access, Key, Kind, Target};
 
 /// A cache gives a slow store up; who asks here wants to know.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,6 +26,13 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let (kind, found) = self.find()?;
+        let Some(entry) = found else { return Ok(self.target.not_found(&self.key)) };
+        self.target.show(&kind, &entry)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn find(&self) -> Result<(Kind, Option<Entry>), String> {
         let kind = self.target.kind()?;
         let key = self.key.fields(&kind)?;
         let found = self.target.work(&kind, Access::Existing, async |shelf| {
@@ -35,8 +42,10 @@ impl Get {
                 Look::Miss(_) => Ok(None),
             }
         })?;
-        let Some(entry) = found else { return Ok(self.target.not_found(&self.key)) };
-        self.target.show(&kind, &entry)?;
-        Ok(ExitCode::SUCCESS)
+        Ok((kind, found))
+    }
+
+    pub(super) fn missing(&self) -> String {
+        self.target.missing(&self.key)
     }
 }

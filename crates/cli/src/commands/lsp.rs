@@ -4,33 +4,41 @@
 //! the background and an answer always fits the text the editor last sent. Hover goes on working while a schema
 //! has errors, with what was true when it last had none.
 
+mod colours;
 mod completion;
 mod positions;
+mod rename;
 mod workspace;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use larder_schema::{SETTINGS, Severity, format, hover, symbol_at};
+use larder_schema::{SETTINGS, Severity, SymbolKind, format, hover, symbol_at};
 use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Request, Response};
 use lsp_types::notification::{
     DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, Notification as _, PublishDiagnostics,
 };
-use lsp_types::request::{Completion, Formatting, GotoDefinition, HoverRequest, Request as _};
+use lsp_types::request::{
+    CodeActionRequest, Completion, Formatting, GotoDefinition, HoverRequest, PrepareRenameRequest,
+    References, Rename, Request as _, SemanticTokensFullRequest,
+};
 use lsp_types::{
-    CompletionOptions, CompletionParams, CompletionResponse, DiagnosticRelatedInformation,
-    DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
-    DocumentFormattingParams, GotoDefinitionParams, GotoDefinitionResponse, Hover, HoverContents,
-    HoverParams, HoverProviderCapability, Location, MarkupContent, MarkupKind, NumberOrString, OneOf,
-    PositionEncodingKind, PublishDiagnosticsParams, Range, ServerCapabilities, TextDocumentPositionParams,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextEdit,
+    CodeAction, CodeActionKind, CodeActionOptions, CodeActionOrCommand, CodeActionParams,
+    CodeActionProviderCapability, CompletionOptions, CompletionParams, CompletionResponse,
+    DiagnosticRelatedInformation, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DocumentFormattingParams, GotoDefinitionParams, GotoDefinitionResponse, Hover,
+    HoverContents, HoverParams, HoverProviderCapability, Location, MarkupContent, MarkupKind, NumberOrString,
+    OneOf, PositionEncodingKind, PrepareRenameResponse, PublishDiagnosticsParams, Range, ReferenceParams,
+    RenameOptions, RenameParams, SemanticTokens, SemanticTokensFullOptions, SemanticTokensOptions,
+    SemanticTokensParams, ServerCapabilities, TextDocumentPositionParams, TextDocumentSyncCapability,
+    TextDocumentSyncKind, TextEdit, WorkspaceEdit,
 };
 use serde_json::{Value, json};
 
 use workspace::{Analysis, Workspace};
 
-/// Help editors: diagnostics as you type, hover, completion, definitions, formatting
+/// Help editors: diagnostics as you type, hover, completion, rename, fixes, formatting, colours
 ///
 /// Speaks the Language Server Protocol on stdin and stdout. An editor starts it; editors/ says how.
 #[derive(Debug, Args)]
@@ -88,6 +96,23 @@ fn introduction() -> Value {
             ..CompletionOptions::default()
         }),
         definition_provider: Some(OneOf::Left(true)),
+        references_provider: Some(OneOf::Left(true)),
+        rename_provider: Some(OneOf::Right(RenameOptions {
+            prepare_provider: Some(true),
+            work_done_progress_options: Default::default(),
+        })),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
+            ..CodeActionOptions::default()
+        })),
+        semantic_tokens_provider: Some(
+            SemanticTokensOptions {
+                legend: colours::legend(),
+                full: Some(SemanticTokensFullOptions::Bool(true)),
+                ..SemanticTokensOptions::default()
+            }
+            .into(),
+        ),
         document_formatting_provider: Some(OneOf::Left(true)),
         ..ServerCapabilities::default()
     };
@@ -104,6 +129,15 @@ fn answer(workspace: &Workspace, request: Request) -> Response {
         GotoDefinition::METHOD => read(params).map(|params| json!(definition(workspace, &params))),
         Completion::METHOD => read(params).map(|params| json!(complete(workspace, &params))),
         Formatting::METHOD => read(params).map(|params| json!(formatting(workspace, &params))),
+        References::METHOD => read(params).map(|params| json!(references(workspace, &params))),
+        CodeActionRequest::METHOD => read(params).map(|params| json!(fixes(workspace, &params))),
+        SemanticTokensFullRequest::METHOD => read(params).map(|params| json!(colours(workspace, &params))),
+        PrepareRenameRequest::METHOD => read(params).map(|params| json!(renamed(workspace, &params))),
+        Rename::METHOD => match read(params).map(|params| renaming(workspace, &params)) {
+            Ok(Ok(edit)) => Ok(json!(edit)),
+            Ok(Err(why)) => return Response::new_err(id, ErrorCode::RequestFailed as i32, why),
+            Err(why) => Err(why),
+        },
         _ => {
             let code = ErrorCode::MethodNotFound as i32;
             return Response::new_err(id, code, format!("larder does not know {method}"));
@@ -208,15 +242,84 @@ fn hover_at(workspace: &Workspace, params: &HoverParams) -> Option<Hover> {
         }
         None => {
             let text = &analysis.loaded.files[file as usize].text;
-            let (place, word, span) = completion::setting_at(file, text, at)?;
-            let rule = SETTINGS.iter().find(|rule| place.contains(&rule.place) && rule.name == word)?;
-            (format!("**setting** `{} {}`\n\n{}\n", rule.name, rule.form, rule.meaning), span)
+            let begun = completion::beginning_at(file, text, at)?;
+            (beginning(analysis, &begun)?, begun.span)
         }
     };
     Some(Hover {
         contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value }),
         range: analysis.range(span),
     })
+}
+
+/// What an editor shows for the word that begins a statement: keys as they are built, or what a setting means.
+fn beginning(analysis: &Analysis, begun: &completion::Beginning<'_>) -> Option<String> {
+    let (block, name) = begun.block;
+    if begun.word == "key" {
+        let kind = if block == "entity" { SymbolKind::Entity } else { SymbolKind::Table };
+        let mut symbols = analysis.loaded.symbols.iter();
+        let symbol = symbols.find(|symbol| symbol.kind == kind && symbol.name == name)?;
+        return Some(hover(analysis.schema.as_ref()?, symbol));
+    }
+    let fits =
+        |rule: &&larder_schema::SettingRule| begun.places.contains(&rule.place) && rule.name == begun.word;
+    let rule = SETTINGS.iter().find(fits)?;
+    Some(format!("**setting** `{} {}`\n\n{}\n", rule.name, rule.form, rule.meaning))
+}
+
+fn references(workspace: &Workspace, params: &ReferenceParams) -> Option<Vec<Location>> {
+    let (analysis, file, at) = cursor(workspace, &params.text_document_position)?;
+    let (symbol, _) = symbol_at(&analysis.loaded.symbols, file, at)?;
+    let declared = params.context.include_declaration.then_some(&symbol.span);
+    let spans = declared.into_iter().chain(&symbol.references);
+    Some(spans.filter_map(|span| location(workspace, analysis, *span)).collect())
+}
+
+/// For each diagnostic in the range that has one, the edit that its hint tells.
+fn fixes(workspace: &Workspace, params: &CodeActionParams) -> Option<Vec<CodeActionOrCommand>> {
+    let (analysis, file) = workspace.analysis(&workspace::path(&params.text_document.uri))?;
+    let text = &analysis.loaded.files.get(file as usize)?.text;
+    let (start, end) =
+        (positions::offset(text, params.range.start), positions::offset(text, params.range.end));
+    let touched = analysis.loaded.diagnostics.iter().filter(|diagnostic| {
+        let span = diagnostic.span;
+        span.file == file && span.start as usize <= end && start <= span.end as usize
+    });
+    let actions = touched.filter_map(|diagnostic| {
+        let fix = diagnostic.fix.as_ref()?;
+        let Location { uri, range } = location(workspace, analysis, fix.span)?;
+        let edit = TextEdit { range, new_text: fix.text.clone() };
+        Some(CodeActionOrCommand::CodeAction(CodeAction {
+            title: format!("Write `{}`", fix.text),
+            kind: Some(CodeActionKind::QUICKFIX),
+            diagnostics: Some(vec![as_shown(workspace, analysis, diagnostic)]),
+            edit: Some(WorkspaceEdit {
+                changes: Some([(uri, vec![edit])].into()),
+                ..WorkspaceEdit::default()
+            }),
+            is_preferred: Some(true),
+            ..CodeAction::default()
+        }))
+    });
+    Some(actions.collect())
+}
+
+fn colours(workspace: &Workspace, params: &SemanticTokensParams) -> Option<SemanticTokens> {
+    let (analysis, file) = workspace.analysis(&workspace::path(&params.text_document.uri))?;
+    let source = analysis.loaded.files.get(file as usize)?;
+    let data = colours::tokens_of(file, source, &analysis.loaded.symbols);
+    Some(SemanticTokens { result_id: None, data })
+}
+
+fn renamed(workspace: &Workspace, params: &TextDocumentPositionParams) -> Option<PrepareRenameResponse> {
+    let (analysis, file, at) = cursor(workspace, params)?;
+    rename::prepare(analysis, file, at)
+}
+
+fn renaming(workspace: &Workspace, params: &RenameParams) -> Result<WorkspaceEdit, String> {
+    let found = cursor(workspace, &params.text_document_position);
+    let (analysis, file, at) = found.ok_or("this file is not open")?;
+    rename::rename(workspace, analysis, (file, at), &params.new_name)
 }
 
 fn definition(workspace: &Workspace, params: &GotoDefinitionParams) -> Option<GotoDefinitionResponse> {

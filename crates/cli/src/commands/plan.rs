@@ -47,15 +47,19 @@ impl Plan {
 
 /// Plans and prints the plan.
 pub(crate) fn show(target: &Target, json: bool) -> Result<Planned, String> {
+    let plan = planned(target)?;
+    let text = if json { format!("{:#}\n", plan.to_json()) } else { plan.to_string() };
+    terminal::print(&text)?;
+    Ok(plan)
+}
+
+pub(crate) fn planned(target: &Target) -> Result<Planned, String> {
     let desired = target.desired()?;
     let plan = runtime()?.block_on(async {
         let store = held::look(&target.store).await?;
         provision::plan(&desired, &store).await
     });
-    let plan = plan.map_err(|error| target.advise(&error))?;
-    let text = if json { format!("{:#}\n", plan.to_json()) } else { plan.to_string() };
-    terminal::print(&text)?;
-    Ok(plan)
+    plan.map_err(|error| target.advise(&error))
 }
 
 pub(crate) fn runtime() -> Result<Runtime, String> {

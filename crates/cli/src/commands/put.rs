@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use larder::text::json;
+use larder::{Entry, Fields};
 
-use crate::data::{self, Access, Given, Target};
+use crate::data::{self, Access, Given, Kind, Target};
 use crate::{project, terminal};
 
 /// Write one record, there or not
@@ -42,19 +43,7 @@ impl Put {
             }
         };
         let fields = kind.draft(document, &self.fields)?;
-        let create = self.new || kind.lacks_sequence(&fields);
-        let (entry, changed) = self.target.work(&kind, Access::Create, async |shelf| {
-            if create {
-                return Ok((shelf.create(fields).await?, true));
-            }
-            let put = shelf.put(fields).await?;
-            // Failing open is for programs that have something better to do than to keep it.
-            if let Some(error) = put.store_error() {
-                return Err(error.clone());
-            }
-            let changed = put.changed();
-            Ok((put.into_record(), changed))
-        })?;
+        let Written { entry, changed } = write(&self.target, &kind, fields, self.new)?;
         if self.target.json {
             self.target.show(&kind, &entry)?;
         } else {
@@ -63,4 +52,27 @@ impl Put {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A record that was written, and whether that changed anything.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) entry: Entry,
+    pub(super) changed: bool,
+}
+
+pub(super) fn write(target: &Target, kind: &Kind, fields: Fields, new: bool) -> Result<Written, String> {
+    let create = new || kind.lacks_sequence(&fields);
+    target.work(kind, Access::Create, async |shelf| {
+        if create {
+            return Ok(Written { entry: shelf.create(fields).await?, changed: true });
+        }
+        let put = shelf.put(fields).await?;
+        // Failing open is for programs that have something better to do than to keep it.
+        if let Some(error) = put.store_error() {
+            return Err(error.clone());
+        }
+        let changed = put.changed();
+        Ok(Written { entry: put.into_record(), changed })
+    })
 }

@@ -6,9 +6,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::Fields;
 use larder::text::{End, of_day};
+use larder::{Entry, Error, Explanation, Fields, Page};
 use larder_schema::Type;
+use serde_json::{Value as Json, json};
 
 use crate::data::{self, Access, Given, Kind, Target};
 use crate::terminal;
@@ -48,10 +49,58 @@ pub(crate) struct Query {
     /// Fail at a record that cannot be read, instead of telling how many were left out
     #[arg(long)]
     strict: bool,
+    /// Show the request and its price, and ask nothing
+    #[arg(long)]
+    explain: bool,
 }
 
 impl Query {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        if self.explain {
+            let (_, explained) = self.explained()?;
+            let text = match self.target.json {
+                true => format!("{}\n", as_json(&explained)),
+                false => format!("{explained}\n"),
+            };
+            terminal::print(&text)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (kind, page) = self.page(self.limit)?;
+        if page.items.is_empty() && !self.target.json {
+            terminal::print("nothing is there\n")?;
+        } else {
+            let Target { json, show_secrets, .. } = self.target;
+            terminal::print(&data::records(&kind, &page.items, json, show_secrets))?;
+        }
+        data::tell_unread(&page.unread);
+        if let Some(cursor) = page.cursor {
+            eprintln!("there may be more: --cursor {cursor}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn is_explained(&self) -> bool {
+        self.explain
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn page(&self, limit: usize) -> Result<(Kind, Page<Entry>), String> {
+        self.ask(limit, async |query| query.page().await)
+    }
+
+    /// What would be asked, and its price.
+    pub(super) fn explained(&self) -> Result<(Kind, Explanation), String> {
+        self.ask(self.limit, async |query| query.explain())
+    }
+
+    fn ask<T>(
+        &self,
+        limit: usize,
+        work: impl AsyncFnOnce(larder::Query<Entry>) -> Result<T, Error>,
+    ) -> Result<(Kind, T), String> {
         let kind = self.target.kind()?;
         let (index, partition, sort) = partition(&kind, &self.asked)?;
         let bound = |option: &str, text: &Option<String>, end: End| {
@@ -61,12 +110,12 @@ impl Query {
         let at = self.at.as_ref().map(|text| kind.value(&sort, "--at", text)).transpose()?;
         let from = bound("--from", &self.from, End::First)?;
         let until = bound("--until", &self.until, End::Last)?;
-        let page = self.target.work(&kind, Access::Existing, async |shelf| {
+        let done = self.target.work(&kind, Access::Existing, async |shelf| {
             let mut query = match index {
                 Some(index) => shelf.index_by(index, partition),
                 None => shelf.within_by(partition),
             };
-            query = query.limit(self.limit);
+            query = query.limit(limit);
             for (value, narrow) in [
                 (at, larder::Query::at as fn(larder::Query<_>, larder::Value) -> larder::Query<_>),
                 (from, larder::Query::from),
@@ -91,20 +140,22 @@ impl Query {
             if let Some(cursor) = &self.cursor {
                 query = query.start_at(cursor);
             }
-            query.page().await
+            work(query).await
         })?;
-        if page.items.is_empty() && !self.target.json {
-            terminal::print("nothing is there\n")?;
-        } else {
-            let Target { json, show_secrets, .. } = self.target;
-            terminal::print(&data::records(&kind, &page.items, json, show_secrets))?;
-        }
-        data::tell_unread(&page.unread);
-        if let Some(cursor) = page.cursor {
-            eprintln!("there may be more: --cursor {cursor}");
-        }
-        Ok(ExitCode::SUCCESS)
+        Ok((kind, done))
     }
+}
+
+/// What a query would do, for programs.
+pub(super) fn as_json(explained: &Explanation) -> Json {
+    json!({
+        "table": explained.table,
+        "index": explained.index,
+        "keys": explained.keys,
+        "read_units": explained.units.read,
+        "dollars": explained.units.dollars(),
+        "request": serde_json::from_str::<Json>(&explained.request).unwrap_or_default(),
+    })
 }
 
 /// The index that is asked, if not the table itself, the partition that is named by fields, and what its sort keys are.

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::Error;
+use larder::{Entry, Error};
 
-use crate::data::{self, Access, Key, Target};
+use crate::data::{self, Access, Key, Kind, Target};
 use crate::terminal;
 
 /// Give back a record that is stuck: it is due again, and counts as not tried
@@ -23,6 +23,17 @@ pub(crate) struct Release {
 
 impl Release {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let (kind, released) = self.give_back()?;
+        let Some(entry) = released else { return Ok(self.target.not_found(&self.key)) };
+        if self.target.json {
+            self.target.show(&kind, &entry)?;
+        } else {
+            terminal::print(&done(&kind, &entry))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn give_back(&self) -> Result<(Kind, Option<Entry>), String> {
         let kind = self.target.kind()?;
         let name = &kind.lifecycle(&self.lifecycle)?.name;
         let key = self.key.fields(&kind)?;
@@ -34,12 +45,14 @@ impl Release {
                 Err(error) => Err(error),
             }
         })?;
-        let Some(entry) = released else { return Ok(self.target.not_found(&self.key)) };
-        if self.target.json {
-            self.target.show(&kind, &entry)?;
-        } else {
-            terminal::print(&format!("released: {}\n", data::key_text(&kind, entry.kept().key())))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        Ok((kind, released))
     }
+
+    pub(super) fn missing(&self) -> String {
+        self.target.missing(&self.key)
+    }
+}
+
+pub(super) fn done(kind: &Kind, entry: &Entry) -> String {
+    format!("released: {}\n", data::key_text(kind, entry.kept().key()))
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::Deleted;
+use larder::{Deleted, Entry};
 use larder_model::Item;
 
-use crate::data::{self, Access, Key, Target};
+use crate::data::{self, Access, Key, Kind, Target};
 use crate::terminal;
 
 /// Remove one record, by the fields of its key
@@ -22,11 +22,7 @@ pub(crate) struct Rm {
 
 impl Rm {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let kind = self.target.kind()?;
-        let key = self.key.fields(&kind)?;
-        let removed = self.target.work(&kind, Access::Existing, async |shelf| {
-            Ok((shelf.stored_key(key.clone())?, shelf.delete(key).await?))
-        })?;
+        let (kind, removed) = self.remove()?;
         let line = |key: &Item| format!("removed: {}\n", data::key_text(&kind, key));
         match removed {
             (_, Deleted::Nothing) => return Ok(self.target.not_found(&self.key)),
@@ -40,5 +36,19 @@ impl Rm {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What was removed, and the key that it had.
+    pub(super) fn remove(&self) -> Result<(Kind, (Item, Deleted<Entry>)), String> {
+        let kind = self.target.kind()?;
+        let key = self.key.fields(&kind)?;
+        let removed = self.target.work(&kind, Access::Existing, async |shelf| {
+            Ok((shelf.stored_key(key.clone())?, shelf.delete(key).await?))
+        })?;
+        Ok((kind, removed))
+    }
+
+    pub(super) fn missing(&self) -> String {
+        self.target.missing(&self.key)
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use larder::Lifecycle;
 
-use super::due::Listed;
+use super::due::{Found, Listed};
 
 /// List leases that ran out: their workers died, or tried as often as the schema allows
 #[derive(Debug, Args)]
@@ -17,5 +17,9 @@ pub(crate) struct Stuck {
 impl Stuck {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         self.listed.show(Lifecycle::stuck)
+    }
+
+    pub(super) fn find(&self) -> Result<Found, String> {
+        self.listed.find(Lifecycle::stuck)
     }
 }

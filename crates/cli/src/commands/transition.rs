@@ -6,9 +6,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use larder::Error;
+use larder::{Entry, Error};
 
-use crate::data::{self, Access, Given, Key, Target};
+use crate::data::{self, Access, Given, Key, Kind, Target};
 use crate::terminal;
 
 /// Take one record through a transition of its lifecycle, such as start
@@ -31,6 +31,17 @@ pub(crate) struct Transition {
 
 impl Transition {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let (kind, moved) = self.step()?;
+        let Some(entry) = moved else { return Ok(self.target.not_found(&self.key)) };
+        if self.target.json {
+            self.target.show(&kind, &entry)?;
+        } else {
+            terminal::print(&self.done(&kind, &entry))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn step(&self) -> Result<(Kind, Option<Entry>), String> {
         let kind = self.target.kind()?;
         let lifecycle = kind.lifecycle(&self.lifecycle)?;
         let known: Vec<&str> = lifecycle.transitions.iter().map(|known| known.name.as_str()).collect();
@@ -46,13 +57,15 @@ impl Transition {
                 Err(error) => Err(error),
             }
         })?;
-        let Some(entry) = moved else { return Ok(self.target.not_found(&self.key)) };
-        if self.target.json {
-            self.target.show(&kind, &entry)?;
-        } else {
-            let state = entry.kept().state(&self.lifecycle).unwrap_or("in no known state");
-            terminal::print(&format!("{state}: {}\n", data::key_text(&kind, entry.kept().key())))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        Ok((kind, moved))
+    }
+
+    pub(super) fn done(&self, kind: &Kind, entry: &Entry) -> String {
+        let state = entry.kept().state(&self.lifecycle).unwrap_or("in no known state");
+        format!("{state}: {}\n", data::key_text(kind, entry.kept().key()))
+    }
+
+    pub(super) fn missing(&self) -> String {
+        self.target.missing(&self.key)
     }
 }

@@ -807,7 +807,8 @@ pub(super) fn type_ref(
                 context.report(
                     Diagnostic::new("L0301", inner.span, "what a map holds is never missing")
                         .note("a name that is in the map has a value; one that has none is not in it")
-                        .help(format!("write `map<string, {kind}>`")),
+                        .help(format!("write `map<string, {kind}>`"))
+                        .fix(inner.span, kind.to_string()),
                 );
             }
             Type::Map(Box::new(Of { kind, optional: false }))
@@ -902,7 +903,8 @@ fn set(
         context.report(
             Diagnostic::new("L0301", written.span, "a set and its members are never missing")
                 .note("a set without members is not stored, and is read back as empty")
-                .help(format!("write `set<{kind}>`")),
+                .help(format!("write `set<{kind}>`"))
+                .fix(written.span, format!("set<{kind}>")),
         );
     }
     Some((Type::Set(Box::new(kind)), false))

@@ -221,7 +221,7 @@ fn budgets(out: &mut String, report: &Report) {
     let _ = writeln!(out, "Budget alerts: {}.", told.collect::<Vec<_>>().join(", "));
 }
 
-pub(super) fn json(report: &Report) -> Json {
+pub(in crate::commands) fn json(report: &Report) -> Json {
     let tables: Vec<Json> = report.tables.iter().map(table_json).collect();
     let sources = report.sources.iter().map(|source| {
         json!({

@@ -44,12 +44,26 @@ pub(super) fn complete(symbols: &[Symbol], file: u32, text: &str, at: usize) -> 
     }
 }
 
-/// The setting whose name is at the offset, and where it could stand.
-pub(super) fn setting_at(file: u32, text: &str, at: usize) -> Option<(&'static [Place], &str, Span)> {
+/// The word at the offset, where it begins a statement.
+pub(super) struct Beginning<'a> {
+    pub(super) word: &'a str,
+    pub(super) span: Span,
+    /// Where a setting of this name could stand.
+    pub(super) places: &'static [Place],
+    /// The block around it: what it is, and its name.
+    pub(super) block: (&'a str, &'a str),
+}
+
+pub(super) fn beginning_at(file: u32, text: &str, at: usize) -> Option<Beginning<'_>> {
     let (all, _) = tokens(file, text);
     let word = all.iter().find(|token| token.kind == TokenKind::Word && token.span.contains(file, at))?;
     let before = Before::find(file, text, word.span.start as usize)?;
-    before.statement.is_empty().then(|| (before.places(), &text[word.span.range()], word.span))
+    before.statement.is_empty().then(|| Beginning {
+        word: &text[word.span.range()],
+        span: word.span,
+        places: before.places(),
+        block: before.blocks.last().copied().unwrap_or_default(),
+    })
 }
 
 struct Before<'a> {
@@ -376,8 +390,11 @@ table data {
     #[test]
     fn a_setting_is_found_by_its_first_word() {
         let at = SCHEMA.find("strong").expect("it is there");
-        assert!(setting_at(0, SCHEMA, at + 2).is_none());
-        let (place, word, _) = setting_at(0, SCHEMA, at - 5).expect("it begins the statement");
-        assert_eq!((place, word), (&[Place::Entity][..], "reads"));
+        assert!(beginning_at(0, SCHEMA, at + 2).is_none());
+        let found = beginning_at(0, SCHEMA, at - 5).expect("it begins the statement");
+        assert_eq!(
+            (found.places, found.word, found.block),
+            (&[Place::Entity][..], "reads", ("entity", "Race"))
+        );
     }
 }
