@@ -1107,11 +1107,15 @@ impl Committer {
 
     fn close(mut self) {
         self.is_closing = true;
-        let frozen = if self.shared.read_only { Ok(false) } else { self.freeze() };
-        let start = self.log.as_mut().and_then(|log| log.next_epoch().ok());
-        self.shared
-            .exchange
-            .close(start.filter(|_| !self.shared.read_only), self.written || frozen.is_ok_and(|any| any));
+        // A sync that fails takes what it was for along. What was on disk before it goes to the tree all the same.
+        let lost = self.freeze().err();
+        if lost.is_some() {
+            let _ = self.freeze();
+        }
+        // Only when the tree has all that is before it does the log go on there.
+        let is_all = self.active.is_empty() && !self.shared.read_only;
+        let start = self.log.as_mut().filter(|_| is_all).and_then(|log| log.next_epoch().ok());
+        self.shared.exchange.close(start, self.written);
         // It may want something of this thread first.
         while self.shared.exchange.wait_told() {
             self.attend();
@@ -1129,7 +1133,7 @@ impl Committer {
             None => Ok(()),
             Some(Err(_)) => Err(Error::Damaged { cause: "the tree's thread panicked".to_owned() }),
         };
-        self.shared.queue.lock().closing = saved.err();
+        self.shared.queue.lock().closing = lost.or(saved.err());
         if let Some(feed) = self.shared.feed.get() {
             feed.close();
         }
