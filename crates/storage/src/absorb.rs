@@ -42,7 +42,7 @@ const FORMAT_VERSION: u64 = 1;
 pub(crate) const EPOCH_KEY: &str = "epoch";
 const EPOCH_FIRST: u64 = 1;
 /// Where in the log that epoch begins.
-pub(crate) const START_KEY: &str = "start";
+const START_KEY: &str = "start";
 pub(crate) const CLOSED_KEY: &str = "closed";
 /// The position at the last checkpoint.
 const COMMIT_KEY: &str = "commit";
