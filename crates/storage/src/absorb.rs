@@ -196,9 +196,9 @@ impl Exchange {
         !self.state.lock().frozen.is_empty()
     }
 
-    /// Whether the commit thread is to write something once more, and has not been told yet.
-    pub(crate) fn has_carry(&self) -> bool {
-        self.state.lock().tells.carry.is_some()
+    /// Whether there is something to attend to.
+    pub(crate) fn has_told(&self) -> bool {
+        self.state.lock().tells.is_any()
     }
 
     pub(crate) fn ask(&self, asked: Asked) {

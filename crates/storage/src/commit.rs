@@ -521,7 +521,7 @@ pub(crate) struct Committer {
     sync_at: Option<Instant>,
     /// Set while the mark of the log does not tell of its last record.
     mark_at: Option<Instant>,
-    /// Set while the table holds something.
+    /// Set while the table holds something that the tree has not refused.
     absorb_at: Option<Instant>,
     /// When the next group may be taken.
     take_from: Option<Instant>,
@@ -672,12 +672,9 @@ impl Committer {
                 log.mark();
             }
         } else if due(self.absorb_at) {
-            self.absorb_at = None;
-            if self.shared.exchange.has_frozen() {
-                self.absorb_at = Some(now + self.pace.look_pause * IDLE_LOOKS);
-            } else {
-                let _ = self.hand_over_table();
-            }
+            // Unless it is handed over now.
+            self.absorb_at = Some(now + self.pace.look_pause * IDLE_LOOKS);
+            let _ = self.hand_over_table();
         }
     }
 
@@ -780,7 +777,7 @@ impl Committer {
             Ok(_) if self.shared.generation() != generation => {
                 Err(Error::Failed { cause: Box::new(Error::Lost) })
             }
-            Ok(true) => self.commit_to_log(position, &changes),
+            Ok(true) => self.commit_to_log(position, &changes).map(|()| self.owe(&changes)),
             Ok(false) => self.commit_to_tree(position, &changes),
             Err(cause) => Err(Error::Failed { cause: Box::new(cause) }),
         };
@@ -820,12 +817,13 @@ impl Committer {
             if has_room {
                 return Ok(true);
             }
-            if !self.shared.exchange.has_frozen() && !self.freeze()? {
-                if self.shared.exchange.has_carry() {
+            if !self.shared.exchange.has_frozen() && !self.hand_over_table()? {
+                // The last of it may have been told since.
+                if self.shared.exchange.has_told() {
                     continue;
                 }
                 // Nothing is left that could make any. What the tree cannot take would hide what it took later.
-                if self.carry.is_some() {
+                if self.carry.is_some() || !self.active.is_empty() {
                     return Err(Error::Damaged {
                         cause: "its tree cannot take what its log is full of".to_owned(),
                     });
@@ -871,16 +869,19 @@ impl Committer {
             }
             self.mark_at = log.wants_mark().then_some(now + IDLE_BEFORE_MARK);
         }
-        let debt = reserve::estimate(changes);
         for (key, value) in changes {
             self.active.insert(position.commit, Arc::clone(key), value.clone());
         }
-        self.active.owe(debt);
         self.position = position;
         self.shared.publish(|view| View { position, ..view.clone() });
+        Ok(())
+    }
+
+    /// Takes note of what the tree is to take from the table.
+    fn owe(&mut self, changes: &[Changed]) {
+        self.active.owe(reserve::estimate(changes));
         let looks = if self.active.bytes() < LITTLE_BYTES { IDLE_LOOKS_LITTLE } else { IDLE_LOOKS };
         self.absorb_at = Some(Instant::now() + self.pace.look_pause * looks);
-        Ok(())
     }
 
     /// For a group that the log cannot hold. All tables are absorbed.
@@ -962,22 +963,24 @@ impl Committer {
     }
 
     fn hand_over_if_full(&mut self) {
-        if self.fullness() >= HANDED_OVER && !self.shared.exchange.has_frozen() {
+        if self.fullness() >= HANDED_OVER {
             let _ = self.hand_over_table();
         }
     }
 
-    /// Gives the table to the tree unless the one before is still with it.
-    fn hand_over_table(&mut self) -> Result<(), Error> {
-        if !self.shared.read_only && !self.shared.exchange.has_frozen() {
-            self.freeze()?;
+    /// Gives the table to the tree unless the one before is still with it. Not one that holds nothing but what the tree has
+    /// refused, which it would refuse again.
+    fn hand_over_table(&mut self) -> Result<bool, Error> {
+        if self.absorb_at.is_none() || self.shared.exchange.has_frozen() {
+            return Ok(false);
         }
-        Ok(())
+        self.freeze()
     }
 
     /// Gives the table to the tree, and begins another. False if it holds nothing.
     fn freeze(&mut self) -> Result<bool, Error> {
         if self.active.is_empty() {
+            self.absorb_at = None;
             return Ok(false);
         }
         self.sync_at = None;
