@@ -501,13 +501,14 @@ impl Keeper {
 
     fn absorb(&mut self, frozen: &[Frozen], direct: Option<&Direct>) {
         self.note_carried(frozen);
-        let is_careful = self.stuck.is_some() || self.is_careful && self.medium.damaged_pages() > 0;
-        let attempt = self.revive().and_then(|()| match direct {
-            None if is_careful => self.absorb_carefully(frozen),
-            _ => self.try_absorb(frozen, direct, None),
-        });
-        self.is_careful |= matches!(attempt, Err(Error::Damaged { .. }));
-        let outcome = attempt.or_else(|cause| self.recover(frozen, direct, cause));
+        let mut outcome = self.attempt(frozen, direct);
+        if matches!(outcome, Err(Error::Damaged { .. })) && !self.is_careful {
+            // Whoever waits is told of another attempt: this one may have failed for a key that is not theirs.
+            self.is_careful = true;
+            if direct.is_none() {
+                outcome = self.attempt(frozen, direct);
+            }
+        }
         if outcome.is_ok() {
             self.absorbed(frozen, direct);
         }
@@ -534,6 +535,15 @@ impl Keeper {
         shared.exchange.told.notify_all();
         drop(state);
         shared.attend();
+    }
+
+    fn attempt(&mut self, frozen: &[Frozen], direct: Option<&Direct>) -> Result<(), Error> {
+        let is_careful = self.stuck.is_some() || self.is_careful && self.medium.damaged_pages() > 0;
+        let attempt = self.revive().and_then(|()| match direct {
+            None if is_careful => self.absorb_carefully(frozen),
+            _ => self.try_absorb(frozen, direct, None),
+        });
+        attempt.or_else(|cause| self.recover(frozen, direct, cause))
     }
 
     /// Goes back to where the tree certainly was. Perhaps it holds what was absorbed after all.

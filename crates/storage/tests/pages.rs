@@ -154,6 +154,22 @@ fn within_a_minute<T: Send + 'static>(store: &Store, act: impl FnOnce(&Store) ->
     answered.recv_timeout(Duration::from_mins(1)).unwrap()
 }
 
+/// The tree meets the damage while somebody waits for it to make room: without a key there, which can be had at once.
+#[test]
+fn a_group_that_waits_for_room_does_not_fail_for_the_damaged_page_of_another() {
+    for (image, lost) in damaged_leaves() {
+        let store = Store::on_disk(FaultyDisk::from(image), options()).unwrap();
+        let mut batch = sized(LOG_BYTES / 3);
+        batch.put(key(lost[1]), value(lost[1], 1));
+        store.write(batch).unwrap();
+        let generation = store.generation();
+        // Neither behind it nor before it.
+        store.write(sized(LOG_BYTES / 3)).unwrap();
+        assert_eq!(store.generation(), generation);
+        assert_eq!(*store.snapshot().get(&key(lost[1])).unwrap().unwrap(), value(lost[1], 1));
+    }
+}
+
 #[test]
 fn a_store_that_nobody_uses_writes_nothing_though_a_page_is_damaged() {
     let pace = Pace {
