@@ -616,6 +616,10 @@ impl Keeper {
         // What is stuck since before comes along, as the oldest: one table takes the place of the other, so that the log
         // is not cut before it holds both again, and no old entry is written over a new one.
         let before = self.stuck.clone();
+        if before.is_some() {
+            // What may be written now after all, a copy that has passed its place would lack.
+            self.abandon_copy();
+        }
         // From the first part on.
         self.reached = self.reached.max(last.position.commit);
         let mut changes = Merged::all(newest_first(frozen).chain(before.clone())).peekable();
