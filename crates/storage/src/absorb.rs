@@ -107,7 +107,7 @@ struct State {
     absorbed: u64,
     /// Why the last attempt failed, if it did.
     failed: Option<Error>,
-    reopen: bool,
+    reopen: Option<Reopen>,
     reopened: u64,
     unreadable: Option<Error>,
     ran_out: bool,
@@ -162,10 +162,18 @@ struct Closing {
     written: bool,
 }
 
+/// When the database is to be opened again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reopen {
+    /// Not too often.
+    InTurn,
+    AtOnce,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum Asked {
     /// A read failed, and redb refuses every operation after that.
-    Reopen,
+    Reopen(Reopen),
     /// The disk is full.
     RanOut,
 }
@@ -179,7 +187,7 @@ pub(crate) struct Awaited {
 }
 
 pub(crate) enum Outcome {
-    Absorbed,
+    Done,
     Failed(Error),
     /// Something else is to be attended to meanwhile.
     Told,
@@ -204,7 +212,7 @@ impl Exchange {
     pub(crate) fn ask(&self, asked: Asked) {
         let mut state = self.state.lock();
         match asked {
-            Asked::Reopen => state.reopen = true,
+            Asked::Reopen(when) => state.reopen = state.reopen.max(Some(when)),
             Asked::RanOut => state.ran_out = true,
         }
         self.asked.notify_one();
@@ -262,7 +270,7 @@ impl Exchange {
         let mut state = self.state.lock();
         loop {
             if state.absorbed > awaited.absorbed || !awaited.is_direct && state.frozen.is_empty() {
-                return Outcome::Absorbed;
+                return Outcome::Done;
             }
             if state.attempts > awaited.attempts
                 && let Some(error) = &state.failed
@@ -279,27 +287,39 @@ impl Exchange {
         }
     }
 
-    /// Lets the database be opened again, and says whether it is. The commit thread need not wait for its turn, and goes on
-    /// when it is told something, because the tree may wait for that. Who reads does not wait for a disk that hangs.
-    pub(crate) fn reopen_and_wait(&self, is_commit_thread: bool) -> Result<(), Error> {
+    /// How often the database was opened again. To be asked before a read that may need another.
+    pub(crate) fn reopened(&self) -> u64 {
+        self.state.lock().reopened
+    }
+
+    /// Lets the database be opened again unless it was since, and waits for that. Who reads does not wait for a disk that hangs.
+    pub(crate) fn reopen_and_wait(&self, before: u64) -> Result<(), Error> {
+        self.ask(Asked::Reopen(Reopen::InTurn));
         let limit = Instant::now() + READER_WAIT;
         let mut state = self.state.lock();
-        state.reopen = true;
-        state.urgent |= is_commit_thread;
-        self.asked.notify_one();
-        let before = state.reopened;
         while state.reopened == before && !state.ended {
-            if !is_commit_thread {
-                if self.told.wait_until(&mut state, limit).timed_out() {
-                    return Err(Error::Expired);
-                }
-            } else if state.tells.is_any() {
-                break;
-            } else {
-                self.told.wait(&mut state);
+            if self.told.wait_until(&mut state, limit).timed_out() {
+                return Err(Error::Expired);
             }
         }
         state.unreadable.clone().map_or(Ok(()), Err)
+    }
+
+    /// The same for the commit thread, step by step.
+    pub(crate) fn next_reopened(&self, before: u64) -> Outcome {
+        let mut state = self.state.lock();
+        loop {
+            if state.reopened > before {
+                return state.unreadable.clone().map_or(Outcome::Done, Outcome::Failed);
+            }
+            if state.ended {
+                return Outcome::Failed(Error::Closed);
+            }
+            if state.tells.is_any() {
+                return Outcome::Told;
+            }
+            self.told.wait(&mut state);
+        }
     }
 }
 
@@ -315,7 +335,7 @@ struct Holds {
 enum Work {
     Absorb(Vec<Frozen>, Option<Arc<Direct>>),
     RanOut,
-    Reopen,
+    Reopen(Reopen),
     Tick,
     Close(Closing),
 }
@@ -435,7 +455,7 @@ impl Keeper {
             match self.next() {
                 Work::Absorb(frozen, direct) => self.absorb(&frozen, direct.as_deref()),
                 Work::RanOut => self.run_out(),
-                Work::Reopen => self.reread(),
+                Work::Reopen(when) => self.reread(when),
                 Work::Tick => self.tick(),
                 Work::Close(closing) => break self.close(closing),
             }
@@ -459,8 +479,8 @@ impl Keeper {
             if std::mem::take(&mut state.ran_out) {
                 return Work::RanOut;
             }
-            if std::mem::take(&mut state.reopen) {
-                return Work::Reopen;
+            if let Some(when) = state.reopen.take() {
+                return Work::Reopen(when);
             }
             if let Some(closing) = state.closing {
                 return Work::Close(closing);
@@ -486,7 +506,7 @@ impl Keeper {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if due(self.reread_at) {
-            self.reread();
+            self.reread(Reopen::InTurn);
         } else if due(self.look_at()) {
             self.look_for_room(false);
         } else if due(self.begin_copy_at) {
@@ -759,21 +779,21 @@ impl Keeper {
     }
 
     /// Makes the store readable again after a failed read.
-    fn reread(&mut self) {
+    fn reread(&mut self, when: Reopen) {
         self.reread_at = None;
         let recently = self.reopened_at.is_some_and(|at| at.elapsed() < REOPEN_PAUSE);
-        let mut result = Ok(());
-        if self.medium.read_failed() || self.database.is_none() {
-            if recently && !self.shared.exchange.state.lock().urgent {
-                self.reread_at = Some(Instant::now() + REOPEN_PAUSE);
-                return;
-            }
-            result = self.reopen().0;
-            if result.is_ok() && !self.shared.is_read_only() {
-                // If this fails, the next attempt to write tries again.
-                let _ = self.restore();
-            }
+        if self.database.is_some() && !self.medium.read_failed() {
+            // It was, since somebody asked for it.
+            self.tell_reopened(Ok(()));
+        } else if recently && when == Reopen::InTurn {
+            self.reread_at = Some(Instant::now() + REOPEN_PAUSE);
+        } else if self.reopen().0.is_ok() && !self.shared.is_read_only() {
+            // If this fails, the next attempt to write tries again.
+            let _ = self.restore();
         }
+    }
+
+    fn tell_reopened(&self, result: Result<(), Error>) {
         let mut state = self.shared.exchange.state.lock();
         state.reopened += 1;
         state.unreadable = result.err();
@@ -787,6 +807,7 @@ impl Keeper {
         self.abandon_copy();
         let (lease, voided) = self.medium.lease_after_failure();
         let reopened = self.reopen_on(lease).inspect_err(|_| self.medium.mark_unreadable());
+        self.tell_reopened(reopened.clone());
         (reopened, voided)
     }
 

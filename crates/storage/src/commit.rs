@@ -14,7 +14,7 @@
 //! next, sees the same.
 
 use crate::absorb::{
-    Asked, Begun, Carry, Direct, Ended, Exchange, Frozen, Keeper, Outcome, Switched, open_database,
+    Asked, Begun, Carry, Direct, Ended, Exchange, Frozen, Keeper, Outcome, Reopen, Switched, open_database,
     open_tree, prepare,
 };
 use crate::batch::{Change, Changed, Pending, counter_value, counters};
@@ -72,6 +72,8 @@ const DELAY_MAX: Duration = Duration::from_millis(25);
 const NEWEST_COUNTS: f64 = 0.5;
 /// This part of the log is left for what the tree cannot take, so that the rest can be cut.
 const CARRY_PART: u64 = 8;
+/// How often a group waits for a tree that is opened again before it fails.
+const REOPENED_MAX: usize = 8;
 /// Changes in a record of what another log held.
 const RELOGGED_CHANGES: usize = 4096;
 
@@ -270,7 +272,7 @@ impl Shared {
     pub(crate) fn view(&self) -> Guard<Arc<View>> {
         let view = self.view.load();
         if view.tree.medium.read_failed() {
-            self.exchange.ask(Asked::Reopen);
+            self.exchange.ask(Asked::Reopen(Reopen::InTurn));
         }
         view
     }
@@ -295,8 +297,9 @@ impl Shared {
 
     /// The state whose tree has taken the place of one that ended. Waits until there is one.
     pub(crate) fn succeeding(&self, ended: &Arc<Tree>) -> Result<Arc<View>, Error> {
+        let before = self.exchange.reopened();
         if Arc::ptr_eq(&self.view.load().tree, ended) {
-            self.exchange.reopen_and_wait(false)?;
+            self.exchange.reopen_and_wait(before)?;
         }
         let view = self.view.load_full();
         if Arc::ptr_eq(&view.tree, ended) { Err(Error::Expired) } else { Ok(view) }
@@ -757,8 +760,7 @@ impl Committer {
             return;
         }
         let generation = self.shared.generation();
-        let prepared = self.revive().and_then(|()| fold(&group, &self.shared.view()));
-        let changes = match prepared {
+        let changes = match self.fold(&group) {
             Ok(changes) => changes,
             Err(cause) => {
                 self.notice(&cause);
@@ -841,11 +843,16 @@ impl Committer {
 
     /// Waits until the tree holds one table more, or has failed to take it.
     fn wait_until_absorbed(&mut self) -> Result<(), Error> {
+        let awaited = self.shared.exchange.await_absorbed();
+        self.wait(|exchange| exchange.next_outcome(&awaited))
+    }
+
+    /// Waits for the tree's thread, and attends to what that wants meanwhile.
+    fn wait(&mut self, next: impl Fn(&Exchange) -> Outcome) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
-        let awaited = shared.exchange.await_absorbed();
         loop {
-            match shared.exchange.next_outcome(&awaited) {
-                Outcome::Absorbed => return Ok(()),
+            match next(&shared.exchange) {
+                Outcome::Done => return Ok(()),
                 Outcome::Failed(error) => return Err(error),
                 Outcome::Told => self.attend(),
             }
@@ -897,15 +904,9 @@ impl Committer {
 
     fn commit_directly(&mut self, position: Position, changes: &[Changed]) -> Result<(), Error> {
         let cut = self.log.as_mut().map(Log::fresh_epoch).transpose()?;
-        let shared = Arc::clone(&self.shared);
-        let awaited = shared.exchange.await_direct(Direct { changes: changes.to_vec(), cut, position });
-        loop {
-            match shared.exchange.next_outcome(&awaited) {
-                Outcome::Absorbed => return Ok(()),
-                Outcome::Failed(error) => return Err(error),
-                Outcome::Told => self.attend(),
-            }
-        }
+        let direct = Direct { changes: changes.to_vec(), cut, position };
+        let awaited = self.shared.exchange.await_direct(direct);
+        self.wait(|exchange| exchange.next_outcome(&awaited))
     }
 
     /// Makes void what the log may hold of groups that were not synced. Says what became of them.
@@ -1096,14 +1097,28 @@ impl Committer {
         }
     }
 
-    /// Makes the store writable again if an earlier read failed, or a name is not safe.
-    fn revive(&mut self) -> Result<(), Error> {
+    /// One change per key, in key order. If the tree is being opened again, waits for that.
+    fn fold(&mut self, group: &[Waiting]) -> Result<Vec<Changed>, Error> {
+        self.keep_name()?;
+        for _ in 0..REOPENED_MAX {
+            let before = self.shared.exchange.reopened();
+            if !self.shared.read_failed() {
+                match fold(group, &self.shared.view()) {
+                    Err(Error::Expired) => {}
+                    done => return done,
+                }
+            }
+            self.shared.exchange.ask(Asked::Reopen(Reopen::AtOnce));
+            self.wait(|exchange| exchange.next_reopened(before))?;
+        }
+        Err(Error::Expired)
+    }
+
+    /// Nothing is answered that would go with the file's name if the power failed.
+    fn keep_name(&mut self) -> Result<(), Error> {
         if let Some(place) = self.place.as_ref().filter(|_| self.renamed) {
             place.sync()?;
             self.renamed = false;
-        }
-        if self.shared.read_failed() {
-            self.shared.exchange.reopen_and_wait(true)?;
         }
         Ok(())
     }
@@ -1143,7 +1158,7 @@ impl Committer {
     }
 }
 
-/// One change per key, in key order. `view` is the state before the group.
+/// `view` is the state before the group.
 fn fold(group: &[Waiting], view: &View) -> Result<Vec<Changed>, Error> {
     let mut changes: Vec<_> = group.iter().flat_map(|waiting| &waiting.batch.changes).collect();
     // Stable: changes of one key stay in the order they were submitted.

@@ -293,6 +293,34 @@ fn a_failed_read_is_an_error_and_later_reads_recover() {
     assert_eq!(last_batch(&store), Some(4));
 }
 
+/// Each attempt to open the tree again writes to the disk and syncs it.
+#[test]
+fn while_nothing_can_be_read_the_tree_is_not_opened_again_all_the_time() {
+    let options = Options { log_bytes: 64 << 10, ..OPTIONS };
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), options).unwrap();
+    (0..4).for_each(|n| store.write(batch(n)).unwrap());
+    store.close().unwrap();
+    let store = Store::on_disk(disk.clone(), options).unwrap();
+    let read_all = || store.snapshot().range(Unbounded, Unbounded)?.try_for_each(|entry| entry.map(drop));
+    disk.fail(Operation::Read, 0, Lasting::Forever);
+    assert!(read_all().is_err());
+    // Whoever writes does not wait for the next attempt.
+    store.write(batch(4)).unwrap_err();
+    let before = disk.changes();
+    let limit = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < limit {
+        assert!(read_all().is_err());
+    }
+    assert!(disk.changes() < before + 60, "{}", disk.changes() - before);
+    disk.heal();
+    let limit = Instant::now() + Duration::from_secs(10);
+    while read_all().is_err() {
+        assert!(Instant::now() < limit, "not readable within ten seconds");
+    }
+    assert_eq!(last_batch(&store), Some(3));
+}
+
 #[test]
 fn a_snapshot_and_a_range_go_on_when_the_tree_is_opened_again() {
     let disk = FaultyDisk::default();
