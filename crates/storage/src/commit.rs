@@ -772,7 +772,7 @@ impl Committer {
             return self.settle(group);
         }
         let begun = Instant::now();
-        let room = self.make_room(&changes);
+        let room = self.make_room(&changes).and_then(|room| self.keep_name().map(|()| room));
         let (before, position) = (self.fullness(), self.next_position());
         let committed = match room {
             // What it was folded with is lost.
@@ -1099,7 +1099,6 @@ impl Committer {
 
     /// One change per key, in key order. If the tree is being opened again, waits for that.
     fn fold(&mut self, group: &[Waiting]) -> Result<Vec<Changed>, Error> {
-        self.keep_name()?;
         for _ in 0..REOPENED_MAX {
             let before = self.shared.exchange.reopened();
             if !self.shared.read_failed() {

@@ -215,6 +215,39 @@ fn a_copy_that_ends_while_a_group_goes_straight_to_the_tree_loses_nothing() {
     }
 }
 
+#[test]
+fn nothing_is_answered_while_a_power_loss_may_bring_the_old_file_back() {
+    for round in 0..4 {
+        let place = place(MIB);
+        let (store, _) = with_gaps(&place);
+        store.write(delete(0..380)).unwrap();
+        place.fail_sync(true);
+        // So many of them wait for the tree that the copy ends meanwhile.
+        let written: Vec<_> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4_u64)
+                .map(|writer| {
+                    let store = &store;
+                    scope.spawn(move || {
+                        let write = |n: &u64| {
+                            store.write(put(1000 + writer, &[&n.to_be_bytes()[..], &[7; 30_000]].concat()))
+                        };
+                        (0..).take_while(|n| write(n).is_ok()).last()
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        let after = place.crash(2 * round + 2);
+        drop(store);
+        let store = after.open(OPTIONS).unwrap();
+        for (writer, last) in (0..).zip(written) {
+            let found = store.snapshot().get(&key(1000 + writer)).unwrap();
+            let found = found.map(|found| u64::from_be_bytes(*found.first_chunk().unwrap()));
+            assert!(found >= last, "{last:?} was answered, and {found:?} is there");
+        }
+    }
+}
+
 /// Without a copy.
 #[test]
 fn what_is_free_at_the_end_of_the_file_is_given_back_at_checkpoints() {
