@@ -849,6 +849,10 @@ impl Committer {
 
     /// Waits for the tree's thread, and attends to what that wants meanwhile.
     fn wait(&mut self, next: impl Fn(&Exchange) -> Outcome) -> Result<(), Error> {
+        // That may take longer than a commit may be unsynced.
+        if self.sync_at.is_some() {
+            self.sync();
+        }
         let shared = Arc::clone(&self.shared);
         loop {
             match next(&shared.exchange) {

@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ const OPTIONS: Options = Options {
 const LOG_BYTES: u64 = 64 << 10;
 const HEAD: u64 = 2 * PAGE + (128 << 10);
 const ROOTS: Range<u64> = 2 * PAGE..HEAD;
+const LOG: Range<u64> = HEAD..HEAD + LOG_BYTES;
 const TREE: Range<u64> = 2 * HEAD + LOG_BYTES..u64::MAX;
 
 const ENTRIES: u32 = 400;
@@ -85,6 +87,8 @@ struct State {
     is_waited_at: bool,
     /// Writes to the tree fail.
     is_broken: bool,
+    /// Something was written to the log since the last sync.
+    is_log_unsynced: bool,
 }
 
 impl Gate {
@@ -106,6 +110,7 @@ impl Disk for GatedDisk {
         self.disk.set_len(len)
     }
     fn sync_data(&self) -> io::Result<()> {
+        self.gate.state.lock().is_log_unsynced = false;
         self.disk.sync_data()
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -114,6 +119,7 @@ impl Disk for GatedDisk {
             state.is_waited_at = true;
             self.gate.changed.wait(&mut state);
         }
+        state.is_log_unsynced |= LOG.contains(&offset);
         if state.is_broken && TREE.contains(&offset) {
             return Err(io::Error::other("broken"));
         }
@@ -169,4 +175,33 @@ fn who_reads_and_who_counts_goes_on_when_the_tree_was_opened_again() {
             [2_i64, 4].map(i64::to_le_bytes).concat()
         );
     }
+}
+
+#[test]
+fn a_relaxed_write_is_synced_soon_though_the_next_one_waits_for_room() {
+    let options = Options { durability: Durability::Relaxed, ..OPTIONS };
+    let (store, gate) = open(image(), options);
+    gate.state.lock().shut = TREE;
+    let written = Arc::new(AtomicU64::new(0));
+    let writing = thread::spawn({
+        let (store, written) = (store.clone(), Arc::clone(&written));
+        move || {
+            for n in 0..200 {
+                store.write(put(key(n), vec![1; 1000])).unwrap();
+                written.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    wait("the tree's thread waits", || gate.state.lock().is_waited_at);
+    let (mut before, mut since) = (0, Instant::now());
+    wait("a write waits for room, and those before it are synced", || {
+        let now = written.load(Ordering::Relaxed);
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(500) && !gate.state.lock().is_log_unsynced
+    });
+    assert!(before < 200);
+    gate.open();
+    writing.join().unwrap();
 }
