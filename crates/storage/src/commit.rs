@@ -901,6 +901,10 @@ impl Committer {
         self.is_direct = true;
         let outcome = self.commit_directly(position, changes);
         self.is_direct = false;
+        if matches!(outcome, Err(Error::Unknown { .. })) {
+            // The tree may hold it, with this position: what comes has another.
+            self.run = self.run.wrapping_add(1);
+        }
         outcome?;
         (self.position, self.synced) = (position, position);
         Ok(())

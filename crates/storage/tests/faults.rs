@@ -321,6 +321,28 @@ fn while_nothing_can_be_read_the_tree_is_not_opened_again_all_the_time() {
     assert_eq!(last_batch(&store), Some(3));
 }
 
+/// Of a store without a log, whose commits go to the tree.
+#[test]
+fn a_write_whose_outcome_is_unknown_does_not_give_its_position_to_another() {
+    let options = Options { log_bytes: 0, ..OPTIONS };
+    let mut unknown = 0;
+    for passing in 0..12 {
+        let disk = FaultyDisk::default();
+        let store = Store::on_disk(disk.clone(), options).unwrap();
+        store.write(batch(0)).unwrap();
+        let position = store.snapshot().position();
+        disk.fail(Operation::Change, passing, Lasting::Forever);
+        let Err(Error::Unknown { .. }) = store.write(batch(1)) else { continue };
+        unknown += 1;
+        disk.heal();
+        store.write(named(9, 9)).unwrap();
+        let next = store.snapshot().position();
+        assert_eq!(next.commit, position.commit + 1);
+        assert_ne!(next.run, position.run);
+    }
+    assert!(unknown > 0);
+}
+
 #[test]
 fn a_snapshot_and_a_range_go_on_when_the_tree_is_opened_again() {
     let disk = FaultyDisk::default();
