@@ -152,6 +152,7 @@ pub(crate) struct Switched {
     pub(crate) database: Opened,
     pub(crate) live: i64,
     pub(crate) start: Start,
+    pub(crate) log_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -229,7 +230,12 @@ impl Exchange {
     }
 
     pub(crate) fn answer_switch(&self, switched: Option<Switched>) {
-        self.state.lock().switched = Some(switched);
+        let mut state = self.state.lock();
+        if switched.is_some() {
+            // What they know of the log is of the other one.
+            state.frozen.iter_mut().for_each(|frozen| frozen.cut = None);
+        }
+        state.switched = Some(switched);
         self.asked.notify_one();
     }
 
@@ -898,7 +904,7 @@ impl Keeper {
                 self.shared.exchange.asked.wait(&mut state);
             }
         });
-        let Some(Switched { medium, database, live, start }) = switched else {
+        let Some(Switched { medium, database, live, start, log_bytes }) = switched else {
             place.discard();
             self.begin_copy_at = Some(self.copy_from);
             return;
@@ -906,9 +912,8 @@ impl Keeper {
         let medium = std::mem::replace(&mut self.medium, medium);
         let database = self.database.replace(database);
         (self.live, self.epoch, self.written) = (live, start.epoch, true);
+        self.log_bytes = log_bytes;
         self.shared.set_live(live);
-        // What they know of the log is of the other one.
-        self.shared.exchange.state.lock().frozen.iter_mut().for_each(|frozen| frozen.cut = None);
         self.retired.extend(database.map(|database| Retired::new(database, medium)));
         self.retire_at = self.retire_at();
     }

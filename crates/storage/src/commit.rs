@@ -1044,12 +1044,13 @@ impl Committer {
             return None;
         }
         self.renamed = place.sync().is_err();
+        let log_bytes = log.bytes();
         log.mark();
         self.log = Some(log);
         let now = Arc::new(tree);
         self.shared.publish(|view| View { tree: Arc::clone(&now), ..view.clone() });
         (self.synced, self.written, self.sync_at) = (self.position, true, None);
-        Some(Switched { medium, database, live, start })
+        Some(Switched { medium, database, live, start, log_bytes })
     }
 
     /// Answers a group that is committed. For a large one another thread does it: waking many writers

@@ -248,6 +248,25 @@ fn nothing_is_answered_while_a_power_loss_may_bring_the_old_file_back() {
     }
 }
 
+/// The log of the first file is larger than all of the second.
+#[test]
+fn a_copy_whose_log_is_smaller_is_copied_again_when_it_has_gaps() {
+    let place = place(MIB);
+    place.open(Options { log_bytes: 8 * MIB, ..OPTIONS }).unwrap().close().unwrap();
+    let store = place.open(OPTIONS).unwrap();
+    for entries in [4000, 1000] {
+        for from in (0..entries).step_by(20) {
+            let mut batch = Batch::default();
+            (from..from + 20).for_each(|n| batch.put(key(n), vec![n as u8; 4000]));
+            store.write(batch).unwrap();
+        }
+        store.write(delete(0..entries - 20)).unwrap();
+        wait("the file is small", || place.used().unwrap() < MIB);
+        assert_eq!(all(&store.snapshot()).len(), 20);
+        store.write(delete(entries - 20..entries)).unwrap();
+    }
+}
+
 /// Without a copy.
 #[test]
 fn what_is_free_at_the_end_of_the_file_is_given_back_at_checkpoints() {
