@@ -23,6 +23,7 @@
 
 use crate::batch::Changed;
 use crate::checked::TagKey;
+use crate::checksum::CHECKSUM_BYTES;
 use crate::medium::Section;
 use crate::{Disk, Error, Position};
 use std::io;
@@ -352,6 +353,9 @@ impl Log {
                 let position = Position::from_bytes(position);
                 while !rest.is_empty() {
                     let (key, value) = take_entry(&mut rest).ok_or_else(senseless)?;
+                    if value.is_some_and(|value| value.len() < CHECKSUM_BYTES) {
+                        return Err(senseless());
+                    }
                     apply(position, key, value)?;
                 }
             }
@@ -578,4 +582,33 @@ pub(crate) fn take_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'
     let (value, after) = after.split_at_checked(value_bytes as usize)?;
     *rest = after;
     Some((key, Some(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faulty::FaultyDisk;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_record_with_a_value_that_has_no_checksum_is_damage() {
+        let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::default());
+        let find = |blank: bool| {
+            let [records, mark] =
+                [(4096, 65_536), (0, 4096)].map(|(from, to)| Section::between(Arc::clone(&disk), from, to));
+            let mut log = Log::new(records, mark, TagKey::Rapid([1, 2, 3, 4]), blank);
+            let mut found = Vec::new();
+            log.find(Start { epoch: 1, at: 0 }, false, |_, key, _| {
+                found.push(key.to_vec());
+                Ok(())
+            })
+            .map(|()| (log, found))
+        };
+        let mut log = find(true).unwrap().0;
+        let entry = |key: &[u8], value: &[u8]| [(Arc::from(key), Some(Arc::new(value.to_vec())))];
+        log.append(Position::default(), &entry(b"one", &[0; 4])).unwrap();
+        assert_eq!(find(false).unwrap().1, [b"one"]);
+        log.append(Position::default(), &entry(b"other", &[0; 3])).unwrap();
+        assert!(matches!(find(false), Err(Error::Damaged { .. })));
+    }
 }
