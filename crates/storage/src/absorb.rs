@@ -42,7 +42,7 @@ const FORMAT_VERSION: u64 = 1;
 pub(crate) const EPOCH_KEY: &str = "epoch";
 const EPOCH_FIRST: u64 = 1;
 /// Where in the log that epoch begins.
-pub(crate) const START_KEY: &str = "start";
+const START_KEY: &str = "start";
 pub(crate) const CLOSED_KEY: &str = "closed";
 /// The position at the last checkpoint.
 const COMMIT_KEY: &str = "commit";
@@ -107,7 +107,7 @@ struct State {
     absorbed: u64,
     /// Why the last attempt failed, if it did.
     failed: Option<Error>,
-    reopen: bool,
+    reopen: Option<Reopen>,
     reopened: u64,
     unreadable: Option<Error>,
     ran_out: bool,
@@ -152,6 +152,7 @@ pub(crate) struct Switched {
     pub(crate) database: Opened,
     pub(crate) live: i64,
     pub(crate) start: Start,
+    pub(crate) log_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -162,10 +163,18 @@ struct Closing {
     written: bool,
 }
 
+/// When the database is to be opened again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reopen {
+    /// Not too often.
+    InTurn,
+    AtOnce,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum Asked {
     /// A read failed, and redb refuses every operation after that.
-    Reopen,
+    Reopen(Reopen),
     /// The disk is full.
     RanOut,
 }
@@ -179,7 +188,7 @@ pub(crate) struct Awaited {
 }
 
 pub(crate) enum Outcome {
-    Absorbed,
+    Done,
     Failed(Error),
     /// Something else is to be attended to meanwhile.
     Told,
@@ -196,15 +205,15 @@ impl Exchange {
         !self.state.lock().frozen.is_empty()
     }
 
-    /// Whether the commit thread is to write something once more, and has not been told yet.
-    pub(crate) fn has_carry(&self) -> bool {
-        self.state.lock().tells.carry.is_some()
+    /// Whether there is something to attend to.
+    pub(crate) fn has_told(&self) -> bool {
+        self.state.lock().tells.is_any()
     }
 
     pub(crate) fn ask(&self, asked: Asked) {
         let mut state = self.state.lock();
         match asked {
-            Asked::Reopen => state.reopen = true,
+            Asked::Reopen(when) => state.reopen = state.reopen.max(Some(when)),
             Asked::RanOut => state.ran_out = true,
         }
         self.asked.notify_one();
@@ -221,7 +230,12 @@ impl Exchange {
     }
 
     pub(crate) fn answer_switch(&self, switched: Option<Switched>) {
-        self.state.lock().switched = Some(switched);
+        let mut state = self.state.lock();
+        if switched.is_some() {
+            // What they know of the log is of the other one.
+            state.frozen.iter_mut().for_each(|frozen| frozen.cut = None);
+        }
+        state.switched = Some(switched);
         self.asked.notify_one();
     }
 
@@ -262,7 +276,7 @@ impl Exchange {
         let mut state = self.state.lock();
         loop {
             if state.absorbed > awaited.absorbed || !awaited.is_direct && state.frozen.is_empty() {
-                return Outcome::Absorbed;
+                return Outcome::Done;
             }
             if state.attempts > awaited.attempts
                 && let Some(error) = &state.failed
@@ -279,27 +293,39 @@ impl Exchange {
         }
     }
 
-    /// Lets the database be opened again, and says whether it is. The commit thread need not wait for its turn, and goes on
-    /// when it is told something, because the tree may wait for that. Who reads does not wait for a disk that hangs.
-    pub(crate) fn reopen_and_wait(&self, is_commit_thread: bool) -> Result<(), Error> {
+    /// How often the database was opened again. To be asked before a read that may need another.
+    pub(crate) fn reopened(&self) -> u64 {
+        self.state.lock().reopened
+    }
+
+    /// Lets the database be opened again unless it was since, and waits for that. Who reads does not wait for a disk that hangs.
+    pub(crate) fn reopen_and_wait(&self, before: u64) -> Result<(), Error> {
+        self.ask(Asked::Reopen(Reopen::InTurn));
         let limit = Instant::now() + READER_WAIT;
         let mut state = self.state.lock();
-        state.reopen = true;
-        state.urgent |= is_commit_thread;
-        self.asked.notify_one();
-        let before = state.reopened;
         while state.reopened == before && !state.ended {
-            if !is_commit_thread {
-                if self.told.wait_until(&mut state, limit).timed_out() {
-                    return Err(Error::Expired);
-                }
-            } else if state.tells.is_any() {
-                break;
-            } else {
-                self.told.wait(&mut state);
+            if self.told.wait_until(&mut state, limit).timed_out() {
+                return Err(Error::Expired);
             }
         }
         state.unreadable.clone().map_or(Ok(()), Err)
+    }
+
+    /// The same for the commit thread, step by step.
+    pub(crate) fn next_reopened(&self, before: u64) -> Outcome {
+        let mut state = self.state.lock();
+        loop {
+            if state.reopened > before {
+                return state.unreadable.clone().map_or(Outcome::Done, Outcome::Failed);
+            }
+            if state.ended {
+                return Outcome::Failed(Error::Closed);
+            }
+            if state.tells.is_any() {
+                return Outcome::Told;
+            }
+            self.told.wait(&mut state);
+        }
     }
 }
 
@@ -315,7 +341,7 @@ struct Holds {
 enum Work {
     Absorb(Vec<Frozen>, Option<Arc<Direct>>),
     RanOut,
-    Reopen,
+    Reopen(Reopen),
     Tick,
     Close(Closing),
 }
@@ -435,7 +461,7 @@ impl Keeper {
             match self.next() {
                 Work::Absorb(frozen, direct) => self.absorb(&frozen, direct.as_deref()),
                 Work::RanOut => self.run_out(),
-                Work::Reopen => self.reread(),
+                Work::Reopen(when) => self.reread(when),
                 Work::Tick => self.tick(),
                 Work::Close(closing) => break self.close(closing),
             }
@@ -459,8 +485,8 @@ impl Keeper {
             if std::mem::take(&mut state.ran_out) {
                 return Work::RanOut;
             }
-            if std::mem::take(&mut state.reopen) {
-                return Work::Reopen;
+            if let Some(when) = state.reopen.take() {
+                return Work::Reopen(when);
             }
             if let Some(closing) = state.closing {
                 return Work::Close(closing);
@@ -486,7 +512,7 @@ impl Keeper {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if due(self.reread_at) {
-            self.reread();
+            self.reread(Reopen::InTurn);
         } else if due(self.look_at()) {
             self.look_for_room(false);
         } else if due(self.begin_copy_at) {
@@ -501,13 +527,14 @@ impl Keeper {
 
     fn absorb(&mut self, frozen: &[Frozen], direct: Option<&Direct>) {
         self.note_carried(frozen);
-        let is_careful = self.stuck.is_some() || self.is_careful && self.medium.damaged_pages() > 0;
-        let attempt = self.revive().and_then(|()| match direct {
-            None if is_careful => self.absorb_carefully(frozen),
-            _ => self.try_absorb(frozen, direct, None),
-        });
-        self.is_careful |= matches!(attempt, Err(Error::Damaged { .. }));
-        let outcome = attempt.or_else(|cause| self.recover(frozen, direct, cause));
+        let mut outcome = self.attempt(frozen, direct);
+        if matches!(outcome, Err(Error::Damaged { .. })) && !self.is_careful {
+            // Whoever waits is told of another attempt: this one may have failed for a key that is not theirs.
+            self.is_careful = true;
+            if direct.is_none() {
+                outcome = self.attempt(frozen, direct);
+            }
+        }
         if outcome.is_ok() {
             self.absorbed(frozen, direct);
         }
@@ -534,6 +561,15 @@ impl Keeper {
         shared.exchange.told.notify_all();
         drop(state);
         shared.attend();
+    }
+
+    fn attempt(&mut self, frozen: &[Frozen], direct: Option<&Direct>) -> Result<(), Error> {
+        let is_careful = self.stuck.is_some() || self.is_careful && self.medium.damaged_pages() > 0;
+        let attempt = self.revive().and_then(|()| match direct {
+            None if is_careful => self.absorb_carefully(frozen),
+            _ => self.try_absorb(frozen, direct, None),
+        });
+        attempt.or_else(|cause| self.recover(frozen, direct, cause))
     }
 
     /// Goes back to where the tree certainly was. Perhaps it holds what was absorbed after all.
@@ -606,6 +642,10 @@ impl Keeper {
         // What is stuck since before comes along, as the oldest: one table takes the place of the other, so that the log
         // is not cut before it holds both again, and no old entry is written over a new one.
         let before = self.stuck.clone();
+        if before.is_some() {
+            // What may be written now after all, a copy that has passed its place would lack.
+            self.abandon_copy();
+        }
         // From the first part on.
         self.reached = self.reached.max(last.position.commit);
         let mut changes = Merged::all(newest_first(frozen).chain(before.clone())).peekable();
@@ -745,21 +785,21 @@ impl Keeper {
     }
 
     /// Makes the store readable again after a failed read.
-    fn reread(&mut self) {
+    fn reread(&mut self, when: Reopen) {
         self.reread_at = None;
         let recently = self.reopened_at.is_some_and(|at| at.elapsed() < REOPEN_PAUSE);
-        let mut result = Ok(());
-        if self.medium.read_failed() || self.database.is_none() {
-            if recently && !self.shared.exchange.state.lock().urgent {
-                self.reread_at = Some(Instant::now() + REOPEN_PAUSE);
-                return;
-            }
-            result = self.reopen().0;
-            if result.is_ok() && !self.shared.is_read_only() {
-                // If this fails, the next attempt to write tries again.
-                let _ = self.restore();
-            }
+        if self.database.is_some() && !self.medium.read_failed() {
+            // It was, since somebody asked for it.
+            self.tell_reopened(Ok(()));
+        } else if recently && when == Reopen::InTurn {
+            self.reread_at = Some(Instant::now() + REOPEN_PAUSE);
+        } else if self.reopen().0.is_ok() && !self.shared.is_read_only() {
+            // If this fails, the next attempt to write tries again.
+            let _ = self.restore();
         }
+    }
+
+    fn tell_reopened(&self, result: Result<(), Error>) {
         let mut state = self.shared.exchange.state.lock();
         state.reopened += 1;
         state.unreadable = result.err();
@@ -773,6 +813,7 @@ impl Keeper {
         self.abandon_copy();
         let (lease, voided) = self.medium.lease_after_failure();
         let reopened = self.reopen_on(lease).inspect_err(|_| self.medium.mark_unreadable());
+        self.tell_reopened(reopened.clone());
         (reopened, voided)
     }
 
@@ -863,7 +904,7 @@ impl Keeper {
                 self.shared.exchange.asked.wait(&mut state);
             }
         });
-        let Some(Switched { medium, database, live, start }) = switched else {
+        let Some(Switched { medium, database, live, start, log_bytes }) = switched else {
             place.discard();
             self.begin_copy_at = Some(self.copy_from);
             return;
@@ -871,9 +912,8 @@ impl Keeper {
         let medium = std::mem::replace(&mut self.medium, medium);
         let database = self.database.replace(database);
         (self.live, self.epoch, self.written) = (live, start.epoch, true);
+        self.log_bytes = log_bytes;
         self.shared.set_live(live);
-        // What they know of the log is of the other one.
-        self.shared.exchange.state.lock().frozen.iter_mut().for_each(|frozen| frozen.cut = None);
         self.retired.extend(database.map(|database| Retired::new(database, medium)));
         self.retire_at = self.retire_at();
     }

@@ -14,7 +14,7 @@
 //! next, sees the same.
 
 use crate::absorb::{
-    Asked, Begun, Carry, Direct, Ended, Exchange, Frozen, Keeper, Outcome, Switched, open_database,
+    Asked, Begun, Carry, Direct, Ended, Exchange, Frozen, Keeper, Outcome, Reopen, Switched, open_database,
     open_tree, prepare,
 };
 use crate::batch::{Change, Changed, Pending, counter_value, counters};
@@ -72,6 +72,8 @@ const DELAY_MAX: Duration = Duration::from_millis(25);
 const NEWEST_COUNTS: f64 = 0.5;
 /// This part of the log is left for what the tree cannot take, so that the rest can be cut.
 const CARRY_PART: u64 = 8;
+/// How often a group waits for a tree that is opened again before it fails.
+const REOPENED_MAX: usize = 8;
 /// Changes in a record of what another log held.
 const RELOGGED_CHANGES: usize = 4096;
 
@@ -270,7 +272,7 @@ impl Shared {
     pub(crate) fn view(&self) -> Guard<Arc<View>> {
         let view = self.view.load();
         if view.tree.medium.read_failed() {
-            self.exchange.ask(Asked::Reopen);
+            self.exchange.ask(Asked::Reopen(Reopen::InTurn));
         }
         view
     }
@@ -295,8 +297,9 @@ impl Shared {
 
     /// The state whose tree has taken the place of one that ended. Waits until there is one.
     pub(crate) fn succeeding(&self, ended: &Arc<Tree>) -> Result<Arc<View>, Error> {
+        let before = self.exchange.reopened();
         if Arc::ptr_eq(&self.view.load().tree, ended) {
-            self.exchange.reopen_and_wait(false)?;
+            self.exchange.reopen_and_wait(before)?;
         }
         let view = self.view.load_full();
         if Arc::ptr_eq(&view.tree, ended) { Err(Error::Expired) } else { Ok(view) }
@@ -521,7 +524,7 @@ pub(crate) struct Committer {
     sync_at: Option<Instant>,
     /// Set while the mark of the log does not tell of its last record.
     mark_at: Option<Instant>,
-    /// Set while the table holds something.
+    /// Set while the table holds something that the tree has not refused.
     absorb_at: Option<Instant>,
     /// When the next group may be taken.
     take_from: Option<Instant>,
@@ -672,12 +675,9 @@ impl Committer {
                 log.mark();
             }
         } else if due(self.absorb_at) {
-            self.absorb_at = None;
-            if self.shared.exchange.has_frozen() {
-                self.absorb_at = Some(now + self.pace.look_pause * IDLE_LOOKS);
-            } else {
-                let _ = self.hand_over_table();
-            }
+            // Unless it is handed over now.
+            self.absorb_at = Some(now + self.pace.look_pause * IDLE_LOOKS);
+            let _ = self.hand_over_table();
         }
     }
 
@@ -760,8 +760,7 @@ impl Committer {
             return;
         }
         let generation = self.shared.generation();
-        let prepared = self.revive().and_then(|()| fold(&group, &self.shared.view()));
-        let changes = match prepared {
+        let changes = match self.fold(&group) {
             Ok(changes) => changes,
             Err(cause) => {
                 self.notice(&cause);
@@ -773,14 +772,14 @@ impl Committer {
             return self.settle(group);
         }
         let begun = Instant::now();
-        let room = self.make_room(&changes);
+        let room = self.make_room(&changes).and_then(|room| self.keep_name().map(|()| room));
         let (before, position) = (self.fullness(), self.next_position());
         let committed = match room {
             // What it was folded with is lost.
             Ok(_) if self.shared.generation() != generation => {
                 Err(Error::Failed { cause: Box::new(Error::Lost) })
             }
-            Ok(true) => self.commit_to_log(position, &changes),
+            Ok(true) => self.commit_to_log(position, &changes).map(|()| self.owe(&changes)),
             Ok(false) => self.commit_to_tree(position, &changes),
             Err(cause) => Err(Error::Failed { cause: Box::new(cause) }),
         };
@@ -820,12 +819,13 @@ impl Committer {
             if has_room {
                 return Ok(true);
             }
-            if !self.shared.exchange.has_frozen() && !self.freeze()? {
-                if self.shared.exchange.has_carry() {
+            if !self.shared.exchange.has_frozen() && !self.hand_over_table()? {
+                // The last of it may have been told since.
+                if self.shared.exchange.has_told() {
                     continue;
                 }
                 // Nothing is left that could make any. What the tree cannot take would hide what it took later.
-                if self.carry.is_some() {
+                if self.carry.is_some() || !self.active.is_empty() {
                     return Err(Error::Damaged {
                         cause: "its tree cannot take what its log is full of".to_owned(),
                     });
@@ -843,11 +843,20 @@ impl Committer {
 
     /// Waits until the tree holds one table more, or has failed to take it.
     fn wait_until_absorbed(&mut self) -> Result<(), Error> {
+        let awaited = self.shared.exchange.await_absorbed();
+        self.wait(|exchange| exchange.next_outcome(&awaited))
+    }
+
+    /// Waits for the tree's thread, and attends to what that wants meanwhile.
+    fn wait(&mut self, next: impl Fn(&Exchange) -> Outcome) -> Result<(), Error> {
+        // That may take longer than a commit may be unsynced.
+        if self.sync_at.is_some() {
+            self.sync();
+        }
         let shared = Arc::clone(&self.shared);
-        let awaited = shared.exchange.await_absorbed();
         loop {
-            match shared.exchange.next_outcome(&awaited) {
-                Outcome::Absorbed => return Ok(()),
+            match next(&shared.exchange) {
+                Outcome::Done => return Ok(()),
                 Outcome::Failed(error) => return Err(error),
                 Outcome::Told => self.attend(),
             }
@@ -871,16 +880,19 @@ impl Committer {
             }
             self.mark_at = log.wants_mark().then_some(now + IDLE_BEFORE_MARK);
         }
-        let debt = reserve::estimate(changes);
         for (key, value) in changes {
             self.active.insert(position.commit, Arc::clone(key), value.clone());
         }
-        self.active.owe(debt);
         self.position = position;
         self.shared.publish(|view| View { position, ..view.clone() });
+        Ok(())
+    }
+
+    /// Takes note of what the tree is to take from the table.
+    fn owe(&mut self, changes: &[Changed]) {
+        self.active.owe(reserve::estimate(changes));
         let looks = if self.active.bytes() < LITTLE_BYTES { IDLE_LOOKS_LITTLE } else { IDLE_LOOKS };
         self.absorb_at = Some(Instant::now() + self.pace.look_pause * looks);
-        Ok(())
     }
 
     /// For a group that the log cannot hold. All tables are absorbed.
@@ -889,6 +901,10 @@ impl Committer {
         self.is_direct = true;
         let outcome = self.commit_directly(position, changes);
         self.is_direct = false;
+        if matches!(outcome, Err(Error::Unknown { .. })) {
+            // The tree may hold it, with this position: what comes has another.
+            self.run = self.run.wrapping_add(1);
+        }
         outcome?;
         (self.position, self.synced) = (position, position);
         Ok(())
@@ -896,15 +912,9 @@ impl Committer {
 
     fn commit_directly(&mut self, position: Position, changes: &[Changed]) -> Result<(), Error> {
         let cut = self.log.as_mut().map(Log::fresh_epoch).transpose()?;
-        let shared = Arc::clone(&self.shared);
-        let awaited = shared.exchange.await_direct(Direct { changes: changes.to_vec(), cut, position });
-        loop {
-            match shared.exchange.next_outcome(&awaited) {
-                Outcome::Absorbed => return Ok(()),
-                Outcome::Failed(error) => return Err(error),
-                Outcome::Told => self.attend(),
-            }
-        }
+        let direct = Direct { changes: changes.to_vec(), cut, position };
+        let awaited = self.shared.exchange.await_direct(direct);
+        self.wait(|exchange| exchange.next_outcome(&awaited))
     }
 
     /// Makes void what the log may hold of groups that were not synced. Says what became of them.
@@ -962,22 +972,24 @@ impl Committer {
     }
 
     fn hand_over_if_full(&mut self) {
-        if self.fullness() >= HANDED_OVER && !self.shared.exchange.has_frozen() {
+        if self.fullness() >= HANDED_OVER {
             let _ = self.hand_over_table();
         }
     }
 
-    /// Gives the table to the tree unless the one before is still with it.
-    fn hand_over_table(&mut self) -> Result<(), Error> {
-        if !self.shared.read_only && !self.shared.exchange.has_frozen() {
-            self.freeze()?;
+    /// Gives the table to the tree unless the one before is still with it. Not one that holds nothing but what the tree has
+    /// refused, which it would refuse again.
+    fn hand_over_table(&mut self) -> Result<bool, Error> {
+        if self.absorb_at.is_none() || self.shared.exchange.has_frozen() {
+            return Ok(false);
         }
-        Ok(())
+        self.freeze()
     }
 
     /// Gives the table to the tree, and begins another. False if it holds nothing.
     fn freeze(&mut self) -> Result<bool, Error> {
         if self.active.is_empty() {
+            self.absorb_at = None;
             return Ok(false);
         }
         self.sync_at = None;
@@ -1032,12 +1044,13 @@ impl Committer {
             return None;
         }
         self.renamed = place.sync().is_err();
+        let log_bytes = log.bytes();
         log.mark();
         self.log = Some(log);
         let now = Arc::new(tree);
         self.shared.publish(|view| View { tree: Arc::clone(&now), ..view.clone() });
         (self.synced, self.written, self.sync_at) = (self.position, true, None);
-        Some(Switched { medium, database, live, start })
+        Some(Switched { medium, database, live, start, log_bytes })
     }
 
     /// Answers a group that is committed. For a large one another thread does it: waking many writers
@@ -1093,25 +1106,42 @@ impl Committer {
         }
     }
 
-    /// Makes the store writable again if an earlier read failed, or a name is not safe.
-    fn revive(&mut self) -> Result<(), Error> {
+    /// One change per key, in key order. If the tree is being opened again, waits for that.
+    fn fold(&mut self, group: &[Waiting]) -> Result<Vec<Changed>, Error> {
+        for _ in 0..REOPENED_MAX {
+            let before = self.shared.exchange.reopened();
+            if !self.shared.read_failed() {
+                match fold(group, &self.shared.view()) {
+                    Err(Error::Expired) => {}
+                    done => return done,
+                }
+            }
+            self.shared.exchange.ask(Asked::Reopen(Reopen::AtOnce));
+            self.wait(|exchange| exchange.next_reopened(before))?;
+        }
+        Err(Error::Expired)
+    }
+
+    /// Nothing is answered that would go with the file's name if the power failed.
+    fn keep_name(&mut self) -> Result<(), Error> {
         if let Some(place) = self.place.as_ref().filter(|_| self.renamed) {
             place.sync()?;
             self.renamed = false;
-        }
-        if self.shared.read_failed() {
-            self.shared.exchange.reopen_and_wait(true)?;
         }
         Ok(())
     }
 
     fn close(mut self) {
         self.is_closing = true;
-        let frozen = if self.shared.read_only { Ok(false) } else { self.freeze() };
-        let start = self.log.as_mut().and_then(|log| log.next_epoch().ok());
-        self.shared
-            .exchange
-            .close(start.filter(|_| !self.shared.read_only), self.written || frozen.is_ok_and(|any| any));
+        // A sync that fails takes what it was for along. What was on disk before it goes to the tree all the same.
+        let lost = self.freeze().err();
+        if lost.is_some() {
+            let _ = self.freeze();
+        }
+        // Only when the tree has all that is before it does the log go on there.
+        let is_all = self.active.is_empty() && !self.shared.read_only;
+        let start = self.log.as_mut().filter(|_| is_all).and_then(|log| log.next_epoch().ok());
+        self.shared.exchange.close(start, self.written);
         // It may want something of this thread first.
         while self.shared.exchange.wait_told() {
             self.attend();
@@ -1129,14 +1159,14 @@ impl Committer {
             None => Ok(()),
             Some(Err(_)) => Err(Error::Damaged { cause: "the tree's thread panicked".to_owned() }),
         };
-        self.shared.queue.lock().closing = saved.err();
+        self.shared.queue.lock().closing = lost.or(saved.err());
         if let Some(feed) = self.shared.feed.get() {
             feed.close();
         }
     }
 }
 
-/// One change per key, in key order. `view` is the state before the group.
+/// `view` is the state before the group.
 fn fold(group: &[Waiting], view: &View) -> Result<Vec<Changed>, Error> {
     let mut changes: Vec<_> = group.iter().flat_map(|waiting| &waiting.batch.changes).collect();
     // Stable: changes of one key stay in the order they were submitted.

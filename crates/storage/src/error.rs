@@ -3,6 +3,7 @@
 //! Errors are `Clone`: one failed commit answers every writer that shared it.
 
 use crate::Holder;
+use crate::medium::Revoked;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -117,7 +118,10 @@ impl Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        Self::Io { kind: error.kind(), cause: error.to_string() }
+        match error.downcast() {
+            Ok(Revoked) => Self::Expired,
+            Err(error) => Self::Io { kind: error.kind(), cause: error.to_string() },
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 
 use crate::batch::Changed;
 use crate::checked::TagKey;
+use crate::checksum::CHECKSUM_BYTES;
 use crate::medium::Section;
 use crate::{Disk, Error, Position};
 use std::io;
@@ -352,6 +353,9 @@ impl Log {
                 let position = Position::from_bytes(position);
                 while !rest.is_empty() {
                     let (key, value) = take_entry(&mut rest).ok_or_else(senseless)?;
+                    if value.is_some_and(|value| value.len() < CHECKSUM_BYTES) {
+                        return Err(senseless());
+                    }
                     apply(position, key, value)?;
                 }
             }
@@ -414,14 +418,15 @@ impl Log {
         Ok(self.read_record(at, header)?.map(|(link, _)| link.unwrap_or(own)))
     }
 
-    /// Gives out what whole records say, in their order, and goes on behind those that cannot be read. Without a start, all
-    /// that the log still has. Returns how many it gave out, and how many are known to be missing.
+    /// Gives out what whole records say, in their order, and goes on behind those that cannot be read. The tree tells the
+    /// epoch where they begin; if it does not, the mark does. Returns how many it gave out, and how many are missing.
     pub(crate) fn replay_whole(
         &mut self,
-        start: Option<Start>,
+        first: Option<u64>,
         mut apply: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
     ) -> Result<(u64, u64), Error> {
-        let first = start.map_or(0, |start| start.epoch);
+        let mark = self.read_mark();
+        let first = first.or(mark.map(|mark| mark.tree_epoch));
         let mut whole = Vec::new();
         // How many records each epoch is known to have had.
         let mut known = std::collections::BTreeMap::<u64, u64>::new();
@@ -429,10 +434,11 @@ impl Log {
             let count = known.entry(reach.epoch).or_default();
             *count = reach.count.max(*count);
         };
-        self.read_mark().into_iter().for_each(|mark| know(mark.reach));
+        mark.into_iter().for_each(|mark| know(mark.reach));
         let mut at = 0;
         while let Some(header) = self.read_header(at)? {
-            let shown = if header.epoch >= first.max(1) { self.shown(at, &header)? } else { None };
+            let is_wanted = header.epoch >= first.unwrap_or_default().max(1);
+            let shown = if is_wanted { self.shown(at, &header)? } else { None };
             at += match shown {
                 Some(shown) => {
                     know(shown);
@@ -444,23 +450,25 @@ impl Log {
             };
         }
         whole.sort_by_key(|(_, header)| (header.epoch, header.number));
-        // Without a start, those before the first were overwritten.
-        let oldest = start.map_or(whole.first().map_or(0, |(_, header)| header.epoch), |start| start.epoch);
-        let (mut replayed, mut missing) = (0, 0);
-        let mut next = Reach { epoch: oldest, count: 0 };
-        for (at, header) in whole {
+        // If nothing tells, the newest epoch: what is in those before may be in the tree, and newer values of it in the tree alone.
+        let newest =
+            || whole.iter().rev().find(|(_, header)| header.linked).map_or(0, |(_, header)| header.epoch);
+        let first = first.unwrap_or_else(newest);
+        let before = whole.partition_point(|(_, header)| header.epoch < first);
+        let (mut replayed, mut missing) = (0, before as u64);
+        let mut next = Reach { epoch: first, count: 0 };
+        for (at, header) in whole.split_off(before) {
             if header.epoch != next.epoch {
                 missing += known.range(next.epoch..header.epoch).map(|(_, count)| count).sum::<u64>()
                     - next.count.min(known.get(&next.epoch).copied().unwrap_or_default());
                 next = Reach { epoch: header.epoch, count: 0 };
             }
             let synced = known.get(&header.epoch).copied().unwrap_or_default();
-            let skipped = start.is_none() && header.epoch == oldest && replayed == 0;
             // One that follows on nothing was once on disk, or counts for nothing.
-            if header.number != next.count && !(next.count..synced).contains(&header.number) && !skipped {
+            if header.number != next.count && !(next.count..synced).contains(&header.number) {
                 continue;
             }
-            missing += if skipped { 0 } else { header.number - next.count };
+            missing += header.number - next.count;
             let payload = self.read_record(at, &header)?.map(|(_, payload)| payload).unwrap_or_default();
             let mut rest = payload.get(Position::BYTES..).unwrap_or_default();
             while let Some((key, value)) = take_entry(&mut rest) {
@@ -574,4 +582,33 @@ pub(crate) fn take_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'
     let (value, after) = after.split_at_checked(value_bytes as usize)?;
     *rest = after;
     Some((key, Some(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faulty::FaultyDisk;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_record_with_a_value_that_has_no_checksum_is_damage() {
+        let disk: Arc<dyn Disk> = Arc::new(FaultyDisk::default());
+        let find = |blank: bool| {
+            let [records, mark] =
+                [(4096, 65_536), (0, 4096)].map(|(from, to)| Section::between(Arc::clone(&disk), from, to));
+            let mut log = Log::new(records, mark, TagKey::Rapid([1, 2, 3, 4]), blank);
+            let mut found = Vec::new();
+            log.find(Start { epoch: 1, at: 0 }, false, |_, key, _| {
+                found.push(key.to_vec());
+                Ok(())
+            })
+            .map(|()| (log, found))
+        };
+        let mut log = find(true).unwrap().0;
+        let entry = |key: &[u8], value: &[u8]| [(Arc::from(key), Some(Arc::new(value.to_vec())))];
+        log.append(Position::default(), &entry(b"one", &[0; 4])).unwrap();
+        assert_eq!(find(false).unwrap().1, [b"one"]);
+        log.append(Position::default(), &entry(b"other", &[0; 3])).unwrap();
+        assert!(matches!(find(false), Err(Error::Damaged { .. })));
+    }
 }

@@ -257,10 +257,15 @@ impl Lease {
         if self.medium.lease.load(Ordering::Acquire) == self.number {
             Ok(())
         } else {
-            Err(io::Error::other("the store was reopened after a disk error"))
+            Err(io::Error::other(Revoked))
         }
     }
 }
+
+/// The `Database` that reads or writes has a successor, or the store was closed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the store was reopened after a disk error")]
+pub(crate) struct Revoked;
 
 impl Lease {
     fn check_writable(&self) -> io::Result<()> {

@@ -7,10 +7,9 @@
 //!
 //! Then the log is replayed, as far as its records are whole.
 
-use crate::absorb::{EPOCH_KEY, START_KEY};
+use crate::absorb::EPOCH_KEY;
 use crate::checked::{Checked, PAGE_BYTES};
 use crate::file::{self, FILE_NAME, Use};
-use crate::log::Start;
 use crate::medium::Base;
 use crate::store::file;
 use crate::{Batch, Error, Lost, Options, Store, checksum};
@@ -28,7 +27,7 @@ pub struct Salvaged {
     pub lost: Vec<Lost>,
     /// Records of the log that were replayed.
     pub records: u64,
-    /// Records that cannot be read: what they wrote is as it was before them.
+    /// Records that cannot be read, or of which nothing tells whether the tree has them: what they wrote may be as it was before them.
     pub lost_records: u64,
     /// Pages that the tree needs for itself and that cannot be read: they hold no entries.
     pub unreadable_pages: u64,
@@ -79,10 +78,8 @@ pub fn salvage_disk(disk: impl crate::Disk, options: Options, to: &Store) -> Res
     }
     let number =
         |name: &str| numbers.iter().find(|(key, _)| key == name.as_bytes()).and_then(|(_, value)| *value);
-    // Without it, all records there are.
-    let start = number(EPOCH_KEY).map(|epoch| Start { epoch, at: number(START_KEY).unwrap_or_default() });
     let to = &mut out;
-    let (records, lost) = log.replay_whole(start, |key, value| {
+    let (records, lost) = log.replay_whole(number(EPOCH_KEY), |key, value| {
         let Some(value) = value else {
             to.batch.delete(key.to_vec());
             return to.flush(COPIED_BYTES);

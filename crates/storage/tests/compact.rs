@@ -215,6 +215,58 @@ fn a_copy_that_ends_while_a_group_goes_straight_to_the_tree_loses_nothing() {
     }
 }
 
+#[test]
+fn nothing_is_answered_while_a_power_loss_may_bring_the_old_file_back() {
+    for round in 0..4 {
+        let place = place(MIB);
+        let (store, _) = with_gaps(&place);
+        store.write(delete(0..380)).unwrap();
+        place.fail_sync(true);
+        // So many of them wait for the tree that the copy ends meanwhile.
+        let written: Vec<_> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4_u64)
+                .map(|writer| {
+                    let store = &store;
+                    scope.spawn(move || {
+                        let write = |n: &u64| {
+                            store.write(put(1000 + writer, &[&n.to_be_bytes()[..], &[7; 30_000]].concat()))
+                        };
+                        (0..).take_while(|n| write(n).is_ok()).last()
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        let after = place.crash(2 * round + 2);
+        drop(store);
+        let store = after.open(OPTIONS).unwrap();
+        for (writer, last) in (0..).zip(written) {
+            let found = store.snapshot().get(&key(1000 + writer)).unwrap();
+            let found = found.map(|found| u64::from_be_bytes(*found.first_chunk().unwrap()));
+            assert!(found >= last, "{last:?} was answered, and {found:?} is there");
+        }
+    }
+}
+
+/// The log of the first file is larger than all of the second.
+#[test]
+fn a_copy_whose_log_is_smaller_is_copied_again_when_it_has_gaps() {
+    let place = place(MIB);
+    place.open(Options { log_bytes: 8 * MIB, ..OPTIONS }).unwrap().close().unwrap();
+    let store = place.open(OPTIONS).unwrap();
+    for entries in [4000, 1000] {
+        for from in (0..entries).step_by(20) {
+            let mut batch = Batch::default();
+            (from..from + 20).for_each(|n| batch.put(key(n), vec![n as u8; 4000]));
+            store.write(batch).unwrap();
+        }
+        store.write(delete(0..entries - 20)).unwrap();
+        wait("the file is small", || place.used().unwrap() < MIB);
+        assert_eq!(all(&store.snapshot()).len(), 20);
+        store.write(delete(entries - 20..entries)).unwrap();
+    }
+}
+
 /// Without a copy.
 #[test]
 fn what_is_free_at_the_end_of_the_file_is_given_back_at_checkpoints() {

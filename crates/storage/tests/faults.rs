@@ -293,6 +293,56 @@ fn a_failed_read_is_an_error_and_later_reads_recover() {
     assert_eq!(last_batch(&store), Some(4));
 }
 
+/// Each attempt to open the tree again writes to the disk and syncs it.
+#[test]
+fn while_nothing_can_be_read_the_tree_is_not_opened_again_all_the_time() {
+    let options = Options { log_bytes: 64 << 10, ..OPTIONS };
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), options).unwrap();
+    (0..4).for_each(|n| store.write(batch(n)).unwrap());
+    store.close().unwrap();
+    let store = Store::on_disk(disk.clone(), options).unwrap();
+    let read_all = || store.snapshot().range(Unbounded, Unbounded)?.try_for_each(|entry| entry.map(drop));
+    disk.fail(Operation::Read, 0, Lasting::Forever);
+    assert!(read_all().is_err());
+    // Whoever writes does not wait for the next attempt.
+    store.write(batch(4)).unwrap_err();
+    let before = disk.changes();
+    let limit = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < limit {
+        assert!(read_all().is_err());
+    }
+    assert!(disk.changes() < before + 60, "{}", disk.changes() - before);
+    disk.heal();
+    let limit = Instant::now() + Duration::from_secs(10);
+    while read_all().is_err() {
+        assert!(Instant::now() < limit, "not readable within ten seconds");
+    }
+    assert_eq!(last_batch(&store), Some(3));
+}
+
+/// Of a store without a log, whose commits go to the tree.
+#[test]
+fn a_write_whose_outcome_is_unknown_does_not_give_its_position_to_another() {
+    let options = Options { log_bytes: 0, ..OPTIONS };
+    let mut unknown = 0;
+    for passing in 0..12 {
+        let disk = FaultyDisk::default();
+        let store = Store::on_disk(disk.clone(), options).unwrap();
+        store.write(batch(0)).unwrap();
+        let position = store.snapshot().position();
+        disk.fail(Operation::Change, passing, Lasting::Forever);
+        let Err(Error::Unknown { .. }) = store.write(batch(1)) else { continue };
+        unknown += 1;
+        disk.heal();
+        store.write(named(9, 9)).unwrap();
+        let next = store.snapshot().position();
+        assert_eq!(next.commit, position.commit + 1);
+        assert_ne!(next.run, position.run);
+    }
+    assert!(unknown > 0);
+}
+
 #[test]
 fn a_snapshot_and_a_range_go_on_when_the_tree_is_opened_again() {
     let disk = FaultyDisk::default();
@@ -523,6 +573,25 @@ fn a_relaxed_write_that_a_power_loss_took_never_comes_back() {
         expected.push((lost, 2));
         let after = lives(&Store::on_disk(disk.crash(seed / 7), options).unwrap());
         assert!(after == expected || after == expected[..lost as usize], "seed {seed}: {after:?}");
+    }
+}
+
+#[test]
+fn a_close_whose_sync_fails_loses_nothing_that_was_synced_and_says_so() {
+    let options = Options { durability: Durability::Relaxed, ..OPTIONS };
+    for drops in [false, true] {
+        let disk = FaultyDisk::default();
+        disk.drop_on_failed_sync(drops);
+        let store = Store::on_disk(disk.clone(), options).unwrap();
+        let generation = store.generation();
+        // The first of an opening is synced, and the next is not yet.
+        store.write(named(1, 1)).unwrap();
+        store.write(named(2, 2)).unwrap();
+        disk.fail(Operation::Sync, 0, Lasting::Once);
+        let closed = store.close();
+        // If the time for it came before the close, it is told by the generation.
+        assert!(closed.is_err() || store.generation() != generation);
+        assert_eq!(lives(&Store::on_disk(disk, options).unwrap())[0], (1, 1));
     }
 }
 

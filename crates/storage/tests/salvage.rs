@@ -11,6 +11,9 @@ type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const PAGE: usize = 4096;
 const KEYS: u32 = 6000;
+/// Where the mark of the log is, and where the tree begins.
+const MARK: usize = 4 << 10;
+const TREE: usize = 2 * ((8 << 10) + (128 << 10)) + (1 << 20);
 
 fn options(sealed: bool) -> Options {
     Options { log_bytes: 1 << 20, key: sealed.then(|| Key::new([3; 32])), ..Options::default() }
@@ -91,9 +94,8 @@ fn a_whole_store_comes_out_whole_with_what_only_its_log_holds() {
 fn a4_one_damaged_page_costs_what_was_on_it_and_no_more() {
     let (disk, entries) = filled(false);
     let image = disk.bytes();
-    let start = 2 * ((8 << 10) + (128 << 10)) + (1 << 20);
     let of_kind = |kind: u8| -> Vec<usize> {
-        let pages = (start..image.len()).step_by(PAGE);
+        let pages = (TREE..image.len()).step_by(PAGE);
         pages.filter(|at| image[*at] == kind && image[at + 1] == 0).collect()
     };
     let (leaves, branches) = (of_kind(1), of_kind(2));
@@ -154,6 +156,44 @@ fn records_of_the_log_around_a_damaged_one_come_out_and_it_is_told() {
     assert_eq!((report.records, report.lost_records), (9, 1));
     let expected: Vec<_> = (0..10).filter(|n| *n != 4).map(key).collect();
     assert_eq!(found.into_keys().collect::<Vec<_>>(), expected);
+}
+
+/// Without the table that tells where the log begins, what the tree has taken from it is not brought back over what came later.
+#[test]
+fn without_the_format_table_no_old_record_of_the_log_takes_the_place_of_a_newer_value() {
+    let disk = FaultyDisk::default();
+    let store = Store::on_disk(disk.clone(), options(false)).unwrap();
+    let write = |n: u32, value: &[u8]| {
+        let mut batch = Batch::default();
+        batch.put(key(n), value.to_vec());
+        store.write(batch).unwrap();
+    };
+    write(1, b"old");
+    // More than the log holds: it goes to the tree alone.
+    let mut batch = Batch::default();
+    batch.put(key(1), b"new".to_vec());
+    batch.put(key(2), vec![2; 2 << 20]);
+    store.write(batch).unwrap();
+    write(3, b"in the log");
+    let mut bytes = disk.crash(0).bytes();
+    let mut hit = 0;
+    for page in bytes[TREE..].chunks_mut(PAGE) {
+        if page[0] == 1 && page.windows(7).any(|window| window == b"version") {
+            page.fill(0);
+            hit += 1;
+        }
+    }
+    assert!(hit > 0);
+    let check = |bytes: &[u8], lost_records: u64| {
+        let (report, found) = salvaged(bytes, false);
+        assert_eq!(found[&key(1)], b"new");
+        assert_eq!(found[&key(3)], b"in the log");
+        assert_eq!((report.records, report.lost_records), (1, lost_records), "{report:?}");
+    };
+    check(&bytes, 0);
+    // Without the mark nobody knows whether the tree has taken the record before.
+    bytes[MARK..MARK + 512].fill(0);
+    check(&bytes, 1);
 }
 
 /// Wherever the file ends, what lies before that comes out, and the rest is told.

@@ -29,6 +29,8 @@ struct State {
     blocks_max: Option<u64>,
     /// Does not tell how much is left.
     silent: bool,
+    /// Cannot make safe which file has the name.
+    unsafe_names: bool,
     reserved_blocks: u64,
     changes: u64,
     /// Changes that still succeed.
@@ -59,6 +61,7 @@ impl FaultyPlace {
             files,
             blocks_max: None,
             silent: false,
+            unsafe_names: false,
             reserved_blocks: 0,
             changes: 0,
             power_for: None,
@@ -80,6 +83,11 @@ impl FaultyPlace {
     /// Whether it tells how much is left.
     pub fn tell_room(&self, tells: bool) {
         self.0.lock().silent = !tells;
+    }
+
+    /// Whether which file has the name cannot be made safe from now on.
+    pub fn fail_sync(&self, fails: bool) {
+        self.0.lock().unsafe_names = fails;
     }
 
     /// What all files take, the reserve too.
@@ -180,6 +188,9 @@ impl Place for FaultyPlace {
     fn sync(&self) -> io::Result<()> {
         let state = &mut *self.0.lock();
         state.change()?;
+        if state.unsafe_names {
+            return Err(io::Error::other("a fault that was asked for"));
+        }
         state.before = None;
         Ok(())
     }
