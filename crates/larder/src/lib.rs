@@ -123,7 +123,7 @@ pub use invalidate::{Invalidation, InvalidationPlan, Progress};
 /// ```
 pub use larder_macros::schema;
 pub use larder_model::{Clock, Number, UnixTime};
-pub use larder_schema::{Environment, Fields, Schema, Value, Violation, jiff};
+pub use larder_schema::{Environment, Fields, Schema, Value, Violation, ViolationFault, jiff};
 pub use lifecycle::{Claim, Claims, Group, Lease, Lifecycle, Listing, Standing};
 pub use observe::{Stats, emf, prometheus};
 pub use query::{Explanation, Page, Query};

@@ -9,7 +9,7 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{State, Transition};
-use larder_schema::{Expr, Fields, Scope, Violation, conformed};
+use larder_schema::{Expr, Fields, Scope, Violation, ViolationFault, conformed};
 
 use super::Track;
 use crate::entity::{and, or};
@@ -167,16 +167,16 @@ impl Track {
     fn check_params(&self, transition: &Transition, params: &Fields) -> Result<(), Error> {
         let entity = self.core.entity();
         let is_param = |name: &str| transition.set.iter().any(|(set, value)| set == name && value.is_none());
-        let violation = |name: &str, rule: String, value: &str| Violation::of(entity, name, rule, value);
-        let strange = params
-            .keys()
-            .filter(|name| !is_param(name))
-            .map(|name| violation(name, format!("is not a parameter of `{}`", transition.name), "given"));
+        let strange = params.keys().filter(|name| !is_param(name)).map(|name| {
+            let rule = format!("is not a parameter of `{}`", transition.name);
+            Violation::of(entity, name, ViolationFault::Unknown, rule, "given")
+        });
         let lacking = transition.set.iter().filter(|(name, value)| {
             let needed = entity.field(name).is_some_and(|field| !field.optional);
             value.is_none() && needed && !params.contains_key(name)
         });
-        let lacking = lacking.map(|(name, _)| violation(name, "is required".to_owned(), "missing"));
+        let lacking = lacking
+            .map(|(name, _)| Violation::of(entity, name, ViolationFault::Missing, "is required", "missing"));
         let violations: Vec<Violation> = strange.chain(lacking).collect();
         if violations.is_empty() {
             Ok(())

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue};
 use larder_model::{AttributeValue, Item, Number, Path, Step, UnixTime};
 use larder_schema::schema::{CheckMode, Role, Ttl};
-use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation};
+use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation, ViolationFault};
 
 use super::unchanged;
 use crate::cache::freshness;
@@ -488,20 +488,29 @@ impl Core {
         let entity = self.entity();
         let in_key = self.key_fields();
         let mut violations = Vec::new();
-        let mut broken = |field: &str, rule: &str, value: &str| {
-            violations.push(Violation::of(entity, field, rule, value));
+        let mut broken = |field: &str, fault: ViolationFault, rule: &str, value: &str| {
+            violations.push(Violation::of(entity, field, fault, rule, value));
         };
         let names: BTreeSet<&String> =
             changes.set.keys().chain(changes.partial()).chain(&changes.clear).collect();
         for name in names {
             match entity.field(name) {
-                None => broken(name, "there is no such field", "given"),
-                Some(_) if in_key.contains(name) => broken(name, "is part of the key", "changed"),
-                Some(field) if !field.is_given() => broken(name, "is computed", "given"),
+                None => broken(name, ViolationFault::Unknown, "there is no such field", "given"),
+                Some(_) if in_key.contains(name) => {
+                    broken(name, ViolationFault::Check, "is part of the key", "changed")
+                }
+                Some(field) if !field.is_given() => {
+                    broken(name, ViolationFault::Check, "is computed", "given")
+                }
                 Some(field) => {
                     let number = matches!(field.kind, Type::Int | Type::Float | Type::Decimal);
                     if changes.add.contains_key(name) && !number {
-                        broken(name, "must be a number to be added to", &field.kind.to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a number to be added to",
+                            &field.kind.to_string(),
+                        );
                     }
                     let ways = [
                         changes.set.contains_key(name) || changes.clear.contains(name),
@@ -512,39 +521,66 @@ impl Core {
                         changes.entries.contains_key(name),
                     ];
                     if ways.into_iter().filter(|way| *way).count() > 1 {
-                        broken(name, "must be changed in one way", "changed in several");
+                        broken(
+                            name,
+                            ViolationFault::Check,
+                            "must be changed in one way",
+                            "changed in several",
+                        );
                     }
                     let whole = changes.add.get(name).is_none_or(|number| number.to_i64().is_some());
                     if field.kind == Type::Int && !whole {
-                        broken(name, "must be a whole number to be added", &changes.add[name].to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a whole number to be added",
+                            &changes.add[name].to_string(),
+                        );
                     }
                     let added = changes.append.get(name).map_or(0, Vec::len);
                     if let Some(max) = field.checks.len.and_then(|(_, max)| max).filter(|max| added > *max) {
                         let rule = format!("must have at most {max} members");
-                        broken(name, &rule, &format!("a list of {added} to be appended"));
+                        broken(
+                            name,
+                            ViolationFault::Check,
+                            &rule,
+                            &format!("a list of {added} to be appended"),
+                        );
                     }
                     if changes.append.contains_key(name) && !matches!(field.kind, Type::List(_)) {
-                        broken(name, "must be a list to be appended to", &field.kind.to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a list to be appended to",
+                            &field.kind.to_string(),
+                        );
                     }
                     let of_set = changes.insert.contains_key(name) || changes.remove.contains_key(name);
                     if of_set && !matches!(field.kind, Type::Set(_)) {
                         broken(
                             name,
+                            ViolationFault::Type,
                             "must be a set to have members put in or taken out",
                             &field.kind.to_string(),
                         );
                     }
                     if changes.entries.contains_key(name) && !matches!(field.kind, Type::Map(_)) {
-                        broken(name, "must be a map to have one entry changed", &field.kind.to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a map to have one entry changed",
+                            &field.kind.to_string(),
+                        );
                     }
                     if changes.clear.contains(name) && !field.optional {
-                        broken(name, "is required", "removed");
+                        broken(name, ViolationFault::Missing, "is required", "removed");
                     }
                 }
             }
         }
         if entity.policy.checks == CheckMode::Strict {
-            violations.extend(self.violations_of(&changes.set, changes.set.keys()));
+            let known = changes.set.keys().filter(|name| entity.field(name).is_some());
+            violations.extend(self.violations_of(&changes.set, known));
             let lists = [&changes.append, &changes.insert, &changes.remove].into_iter().flatten();
             let parts = lists.map(|(name, values)| (name.clone(), Value::List(values.clone())));
             let maps = changes.entries.iter().map(|(name, entries)| (name.clone(), set_entries(entries)));
@@ -646,7 +682,7 @@ impl Core {
                 // Nobody can know it but the caller.
                 if !field.optional {
                     let rule = "is not stored, and what is changed depends on it";
-                    let violation = Violation::of(entity, name, rule, "missing");
+                    let violation = Violation::of(entity, name, ViolationFault::Missing, rule, "missing");
                     return Err(Invalid { entity: entity.name.clone(), violations: vec![violation] }.into());
                 }
                 continue;
