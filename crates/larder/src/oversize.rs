@@ -53,19 +53,6 @@ pub(crate) fn may_pack(core: &Core) -> bool {
     core.entity().policy.may_pack()
 }
 
-/// Whether what a put met is what it had written itself.
-pub(crate) async fn is_ours(core: &Core, prepared: &Prepared, found: Option<&Item>) -> bool {
-    let Some(parts) = prepared.head.get(PARTS) else { return false };
-    match found {
-        Some(found) => found.get(PARTS) == Some(parts),
-        // Not every store tells what is there instead.
-        None => {
-            let head = core.head(&core.key_of(&prepared.head), true).await;
-            head.is_ok_and(|head| head.is_some_and(|head| head.get(PARTS) == Some(parts)))
-        }
-    }
-}
-
 /// An item as it is stored: a head that fits, and the chunks to write before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
@@ -77,6 +64,19 @@ impl Prepared {
     /// An item that is known to fit.
     pub(crate) fn of(head: Item) -> Self {
         Self { head, chunks: Vec::new() }
+    }
+
+    /// Whether a head that was found is this one. The parts of every write have a version of its own.
+    pub(crate) fn is_stored_as(&self, found: &Item) -> bool {
+        match self.head.contains(PARTS) {
+            true => self.has_parts_of(found),
+            false => self.head == *found,
+        }
+    }
+
+    /// Whether a head that was found is about the very chunks of this one.
+    pub(crate) fn has_parts_of(&self, found: &Item) -> bool {
+        self.head.get(PARTS).is_some_and(|parts| found.get(PARTS) == Some(parts))
     }
 }
 

@@ -19,6 +19,8 @@
 //!   It is given to those who asked for it, and not kept. What cannot be known: where nothing was there, that somebody has
 //!   written and removed a record meanwhile; and where the time of what was there is over, who removed it.
 //! - A write that was made is no error, whatever becomes of the clean-up behind it.
+//! - A write whose answer is lost is made once. What has a condition is sent again, and knows its own when it meets it. What adds to
+//!   something cannot know, and is an error: [`Unanswered`](store::Error::Unanswered).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -48,6 +50,9 @@ pub(crate) const RACES_MAX: u32 = 32;
 
 /// How often a transaction is sent whose answer does not come.
 const TOGETHER_ATTEMPTS_MAX: u32 = 8;
+
+/// How often a write of one item is sent whose answer does not come.
+pub(crate) const ATTEMPTS_MAX: u32 = 4;
 
 /// What a write may take the place of.
 #[derive(Clone, Debug)]
@@ -145,34 +150,58 @@ impl Core {
         match action {
             Action::Put(prepared) => {
                 oversize::write_chunks(self, &prepared).await?;
+                let is_conditional = options.condition.is_some();
                 let request = PutItem { table, item: prepared.head.clone(), options };
-                match self.store.put_item(request).await {
+                let (answer, is_again) = match is_conditional {
+                    true => answered(|| self.store.put_item(request.clone())).await,
+                    false => (self.store.put_item(request).await, false),
+                };
+                let error = match answer {
+                    // The SDK has sent it again, and met what it had written: these chunks are the new ones.
+                    Ok(Some(old)) if prepared.has_parts_of(&old) => return Ok(None),
                     Ok(old) => {
                         if let Some(old) = &old {
                             oversize::clean(self, old).await;
                         }
-                        Ok(old)
+                        return Ok(old);
                     }
-                    // The answer to the first try was lost on its way, and it was tried again: its parts have a version of
-                    // their own.
-                    Err(store::Error::Condition { item: found })
-                        if oversize::is_ours(self, &prepared, found.as_deref()).await =>
-                    {
-                        Ok(None)
+                    Err(store::Error::Condition { item }) if is_again => {
+                        let found = match item {
+                            Some(found) => Some(*found),
+                            // Not every store tells what is there instead.
+                            None => self.head(&key, true).await?,
+                        };
+                        if found.as_ref().is_some_and(|found| prepared.is_stored_as(found)) {
+                            return Ok(None);
+                        }
+                        store::Error::Condition { item: found.map(Box::new) }
                     }
-                    Err(error) => {
-                        oversize::discard(self, &prepared, &error).await;
-                        Err(error.into())
-                    }
-                }
+                    Err(error) => error,
+                };
+                oversize::discard(self, &prepared, &error).await;
+                Err(error.into())
             }
             Action::Update(update) => {
                 let options = WriteOptions { return_values: ReturnValues::AllNew, ..options };
                 Ok(self.store.update_item(UpdateItem { table, key, update: Some(update), options }).await?)
             }
             Action::Delete => {
-                let Some(head) = self.store.delete_item(DeleteItem { table, key, options }).await? else {
-                    return Ok(None);
+                let is_conditional = options.condition.is_some();
+                let request = DeleteItem { table, key: key.clone(), options };
+                let (answer, is_again) = match is_conditional {
+                    true => answered(|| self.store.delete_item(request.clone())).await,
+                    false => (self.store.delete_item(request).await, false),
+                };
+                let head = match answer {
+                    Ok(Some(head)) => head,
+                    Ok(None) => return Ok(None),
+                    // What was to be removed is gone, by the try whose answer was lost or by somebody else.
+                    Err(store::Error::Condition { item: None })
+                        if is_again && self.head(&key, true).await?.is_none() =>
+                    {
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error.into()),
                 };
                 // It is gone, whatever can still be read of it.
                 let whole = oversize::join(self, head.clone()).await;
@@ -583,6 +612,27 @@ impl Over {
             Self::Anything => None,
             Self::Seen(seen) => Some(core.since(seen.as_deref(), now)),
         }
+    }
+}
+
+/// The answer to a write under a condition, and whether one was lost before it came: then the write may have met itself.
+async fn answered<F>(send: impl Fn() -> F) -> (Result<Option<Item>, store::Error>, bool)
+where
+    F: Future<Output = Result<Option<Item>, store::Error>>,
+{
+    let mut lost = None;
+    let answer = store::again(ATTEMPTS_MAX, send, |answer| match answer {
+        Err(error) if error.may_have_happened() => {
+            lost = Some(error.clone());
+            true
+        }
+        Err(error) => lost.is_some() && error.is_transient(),
+        Ok(_) => false,
+    });
+    match (answer.await, lost) {
+        // Whatever came after it, the attempt that nobody answered may have been carried out.
+        (Err(error), Some(lost)) if error.is_transient() => (Err(lost), true),
+        (answer, lost) => (answer, lost.is_some()),
     }
 }
 

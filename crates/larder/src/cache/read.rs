@@ -834,12 +834,21 @@ impl<'a, S: Subject> SharedFlight<'a, S> {
         Self::compare(FLIGHT_BY, Comparator::Equal, self.owner.clone())
     }
 
-    /// A flight is no record: nobody holds anything older because of it, and L1 forgets nothing.
+    /// A flight is no record: nobody holds anything older because of it, and L1 forgets nothing. After a lost answer it is asked
+    /// for once more, and may be met: its owner is this load alone.
     async fn send(&self, action: Action, condition: Condition) -> Result<bool, Error> {
         let planned = Planned { key: self.subject.key().clone(), action, condition: Some(condition) };
-        match self.subject.core().send(planned).await {
+        let core = self.subject.core();
+        let answer = match core.send(planned.clone()).await {
+            Err(Error::Store(error)) if error.may_have_happened() => core.send(planned).await,
+            answer => answer,
+        };
+        match answer {
             Ok(_) => Ok(true),
-            Err(Error::Store(store::Error::Condition { .. })) => Ok(false),
+            Err(Error::Store(store::Error::Condition { item })) => {
+                let by = item.as_ref().and_then(|item| item.get(FLIGHT_BY)?.as_str());
+                Ok(by == Some(&*self.owner))
+            }
             Err(error) => Err(error),
         }
     }

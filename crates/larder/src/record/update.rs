@@ -21,7 +21,7 @@ use super::unchanged;
 use crate::cache::freshness;
 use crate::entity::{Core, and, or};
 use crate::shelf::{self, FieldType, Record};
-use crate::write::{Action, Planned, RACES_MAX, Waiting, stand_back};
+use crate::write::{ATTEMPTS_MAX, Action, Planned, RACES_MAX, Waiting, stand_back};
 use crate::{Error, Invalid, oversize, store};
 
 /// Changes to some fields of a record. Awaiting it makes them, and gives the record as it is then.
@@ -312,6 +312,13 @@ impl Changes {
         self.add.keys().chain(self.append.keys()).chain(sets).chain(self.entries.keys())
     }
 
+    /// Whether a second time changes nothing, and nobody asks whether it was the first.
+    fn can_be_made_twice(&self) -> bool {
+        let builds_on_what_is_there =
+            !(self.add.is_empty() && self.append.is_empty() && self.counts.is_empty());
+        !builds_on_what_is_there && self.states.is_empty() && self.condition.is_none()
+    }
+
     /// Whether only attributes of the layer itself change.
     fn is_of_layer(&self) -> bool {
         self.set.is_empty()
@@ -351,14 +358,26 @@ impl Rewrite {
 
 impl Core {
     /// Makes a partial write, and gives the item as it is then.
+    ///
+    /// One whose answer is lost may have been made. Where that makes no difference it is made again.
     pub(crate) async fn change(&self, key: &Item, changes: Changes) -> Result<Item, Refused> {
         let changes = self.conformed(changes);
         self.check_changes(&changes)?;
-        let scope = self.scope(&changes);
+        let is_wanted = |outcome: &Result<Item, Refused>| match outcome {
+            Err(Refused::Failed(Error::Store(error))) => {
+                error.may_have_happened() && changes.can_be_made_twice()
+            }
+            _ => false,
+        };
+        store::again(ATTEMPTS_MAX, || self.change_once(key, &changes), is_wanted).await
+    }
+
+    async fn change_once(&self, key: &Item, changes: &Changes) -> Result<Item, Refused> {
+        let scope = self.scope(changes);
         self.flush_pending(key).await?;
         let mut refused_by = None;
-        if let Some(known) = self.known_from_key(key, &changes, &scope)? {
-            let rewrite = self.rewrite(key, &changes, &scope, known, None)?;
+        if let Some(known) = self.known_from_key(key, changes, &scope)? {
+            let rewrite = self.rewrite(key, changes, &scope, known, None)?;
             match self.send_update(key, rewrite).await {
                 Ok(item) => return Ok(item),
                 // Looking at the item tells what stood in the way: the caller's condition, or a check.
@@ -378,7 +397,7 @@ impl Core {
                 return Err(Refused::Condition(Box::new(item)));
             }
             let fields = self.fields_of(&item)?;
-            let rewrite = self.rewrite(key, &changes, &scope, fields, Some(&item))?;
+            let rewrite = self.rewrite(key, changes, &scope, fields, Some(&item))?;
             let written = match oversize::guard(&item) {
                 None if self.outgrows(key, &item, &rewrite) => {
                     let guard = self.all_unchanged(&item);

@@ -10,6 +10,7 @@
 //! next one: credentials, a name, a connection. A write that was given up is dropped, so that it cannot land after a
 //! later one.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +19,11 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::layered::{Layer, Layered};
 use super::{Backend, Error, Store};
+use crate::batch;
 use crate::breaker::Breaker;
 
 /// What is waited for without a timer.
@@ -29,6 +31,8 @@ const FOREVER: Duration = Duration::from_millis(i64::MAX as u64);
 
 tokio::task_local! {
     static PATIENCE: Patience;
+    /// Whether a request was given up because its time was over.
+    static GAVE_UP: Cell<bool>;
 }
 
 /// How long whoever asks is ready to wait.
@@ -87,6 +91,33 @@ pub async fn at_most<F: Future>(limit: Duration, calls: F) -> F::Output {
     Patience { at_most: Some(limit), ..Patience::long() }.keep(calls).await
 }
 
+/// Makes a call up to `most` times while that is wanted for its outcome. All of them together take no longer than the first one may.
+pub(crate) async fn again<T, F: Future<Output = T>>(
+    most: u32,
+    call: impl Fn() -> F,
+    mut is_wanted: impl FnMut(&T) -> bool,
+) -> T {
+    let begun = Instant::now();
+    let mut attempt = 1;
+    loop {
+        let calls = Patience::long().after(begun.elapsed()).keep(call());
+        let (outcome, gave_up) = GAVE_UP
+            .scope(Cell::new(false), async {
+                let outcome = calls.await;
+                (outcome, GAVE_UP.with(Cell::get))
+            })
+            .await;
+        if gave_up {
+            let _ = GAVE_UP.try_with(|outer| outer.set(true));
+        }
+        if !is_wanted(&outcome) || gave_up || attempt >= most {
+            return outcome;
+        }
+        batch::pause(attempt).await;
+        attempt += 1;
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Bounded {
     short: Duration,
@@ -130,6 +161,7 @@ impl Layer for Bounded {
         let whole = patience.at_most.unwrap_or(if patience.is_short { self.short } else { self.long });
         let limit = whole.saturating_sub(patience.spent);
         let no_answer = || {
+            let _ = GAVE_UP.try_with(|gave_up| gave_up.set(true));
             let cause = format!("no answer in {} ms", whole.as_millis());
             Error::Unanswered { place: below.place(), cause }
         };

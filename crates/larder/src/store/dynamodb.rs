@@ -7,7 +7,7 @@
 pub mod connection;
 mod items;
 
-pub(crate) use items::{once, read_item, sdk_value, value_of};
+pub(crate) use items::{read_item, sdk_value, value_of};
 
 use std::fmt::Debug;
 use std::sync::Arc;
