@@ -185,6 +185,12 @@ impl EntityCache {
         self.forget_in_l1(&key);
     }
 
+    /// Forgets what only this process holds, of all keys: L1 and the loads that are under way.
+    pub(crate) fn wrote_all(&self) {
+        self.loads.overtake_all();
+        self.clear_l1();
+    }
+
     fn forget_in_l1(&self, key: &Identity) {
         if let Some(l1) = &self.l1 {
             l1.forget(key);

@@ -350,6 +350,7 @@ impl InvalidationPlan {
     /// # }
     /// ```
     pub async fn run_with(&self, mut tell: impl FnMut(&Progress)) -> Result<Progress, Error> {
+        self.forget();
         self.drop_pending().await;
         loop {
             let (start, over) = {
@@ -383,6 +384,15 @@ impl InvalidationPlan {
             state.over = page.last_key.is_none();
             state.start = page.last_key;
             tell(&state.progress);
+        }
+    }
+
+    /// Forgets what only this process holds: it may be in no store, where it would be found. What has expired is not given anyway.
+    fn forget(&self) {
+        match &self.how {
+            _ if self.wanted.expired => {}
+            How::Get(key) => self.core.cache.wrote(key),
+            How::Query(..) | How::Scan(_) => self.core.cache.wrote_all(),
         }
     }
 

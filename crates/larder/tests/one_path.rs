@@ -842,6 +842,58 @@ async fn an_invalidation_by_an_index_leaves_what_waits_of_others() {
     assert_eq!(country("meant").await, None);
 }
 
+/// Invalidates page 1, by its key or with all others.
+async fn invalidate(pages: &Shelf<Entry>, by_key: bool) {
+    let meant = pages.invalidate();
+    let meant = if by_key { meant.by("id", "1".to_owned()) } else { meant };
+    meant.plan().await.unwrap().run().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_invalidation_forgets_what_this_process_alone_holds() {
+    for by_key in [false, true] {
+        let settings = "l1 1h\nscan allow\non_error open";
+        let (store, _systems, [ours, theirs]) = open_two(settings).await;
+        let source = Source::default();
+        ours.fetch(page_key("1"), source.numbered()).await.unwrap();
+        theirs.delete(page_key("1")).await.unwrap();
+        assert_eq!(text(&ours).await.as_deref(), Some("page 1"), "it is in L1");
+        invalidate(&ours, by_key).await;
+        assert_eq!(text(&ours).await, None, "another has removed it from the store");
+
+        store.faults().only(&["PutItem"]).down();
+        ours.fetch(page_key("1"), source.numbered()).await.unwrap();
+        store.faults().reset();
+        assert_eq!(text(&ours).await.as_deref(), Some("page 2"), "it is in L1");
+        invalidate(&ours, by_key).await;
+        assert_eq!(text(&ours).await, None, "it never got to the store");
+    }
+}
+
+#[tokio::test]
+async fn a_load_that_is_under_way_does_not_survive_an_invalidation() {
+    for by_key in [false, true] {
+        for settings in ["scan allow", "l1 1h\nscan allow", "writes behind\nscan allow"] {
+            let (_store, system, pages) = open(settings).await;
+            let (called, go, load) = held(loaded);
+            let loading = tokio::spawn({
+                let pages = pages.clone();
+                async move { pages.fetch_with(page_key("1"), load).await }
+            });
+            called.notified().await;
+            invalidate(&pages, by_key).await;
+            go.notify_one();
+            assert_eq!(
+                text_of(&loading.await.unwrap().unwrap().fields),
+                "loaded",
+                "whoever asked is given it"
+            );
+            system.drain(LONG).await.expect_empty();
+            assert_eq!(text(&pages).await, None, "{settings}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_absence_is_not_remembered_over_what_waits_to_be_written() {
     for settings in ["negative 1h", "negative 1h\nl1 1h"] {

@@ -98,8 +98,11 @@ impl L1 {
         }
     }
 
-    /// Nothing is kept any more.
+    /// Nothing is kept any more, nor is what was read before.
     pub(crate) fn clear(&self) {
+        for counter in &self.writes {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
         self.entries.clear();
     }
 
@@ -153,6 +156,15 @@ mod tests {
         assert!(l1.get(b"a", UnixTime::from_millis(0)).is_none());
         fill(&l1, "a", mark.after_own_write(), 10);
         assert!(l1.get(b"a", UnixTime::from_millis(0)).is_some());
+    }
+
+    #[test]
+    fn a_fill_that_read_before_everything_was_forgotten_is_dropped() {
+        let l1 = l1(1 << 20);
+        let mark = l1.mark(b"a");
+        l1.clear();
+        fill(&l1, "a", mark, 10);
+        assert!(l1.get(b"a", UnixTime::from_millis(0)).is_none());
     }
 
     #[test]
