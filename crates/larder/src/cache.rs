@@ -41,7 +41,7 @@ use crate::observe::{Observer, Sink, Stats};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::source::{BoxError, IntoLoad, Known, Source};
 use crate::store::Patience;
-use crate::write::{Outcome, Over};
+use crate::write::Outcome;
 use crate::{Error, Schema, oversize};
 
 use flight::Flights;
@@ -49,6 +49,7 @@ use l1::L1;
 pub use loader::{Loaded, Loader};
 use loads::Loads;
 use read::{FlightKey, Landed, Stored, Subject};
+pub(crate) use turns::Waiting;
 use write::Behind;
 pub use write::{Drained, Unwritten};
 pub(crate) use write::{Turns, Write};
@@ -121,7 +122,7 @@ pub(crate) struct EntityCache {
     l1: Option<L1>,
     flights: Arc<Flights<FlightKey, Landed>>,
     loads: Arc<Loads>,
-    behind: Arc<Behind>,
+    pub(crate) behind: Arc<Behind>,
     source: Arc<Source>,
 }
 
@@ -147,13 +148,7 @@ impl EntityCache {
 
     /// A key was written in its turn: what waited for it before is not written any more.
     pub(crate) fn replaced(&self, key: &Item, turns: &Turns<'_>) {
-        turns.drop_older(&identity(key), Arc::ptr_eq);
-    }
-
-    /// What waited for the key of these turns is written.
-    pub(crate) fn flushed(&self, key: &Item, turns: &Turns<'_>) {
-        self.replaced(key, turns);
-        self.behind.flushed();
+        turns.drop_older(&identity(key));
     }
 
     /// Forgets all records in L1.
@@ -382,10 +377,7 @@ impl<R: Record> Shelf<R> {
         let now = core.unix_now();
         let item = core.item(core.checked(draft.into_fields())?, timestamp(now), true)?;
         let record = shelf::read(core, &item, now)?;
-        let key = core.key_of(&item);
-        core.cache.behind.push(core, item, Over::Anything)?;
-        core.cache.loads.overtake(&identity(&key));
-        core.cache.forget_in_l1(&identity(&key));
+        core.queue(item)?;
         Ok(record)
     }
 

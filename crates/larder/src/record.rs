@@ -27,7 +27,7 @@ use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::{Error, batch, lifecycle, oversize, store};
 
 pub(crate) use crate::store::unchanged;
-use crate::write::{RACES_MAX, stand_back};
+use crate::write::{RACES_MAX, back_off};
 
 pub use update::Update;
 pub(crate) use update::{Changes, Refused};
@@ -460,7 +460,7 @@ impl Core {
         let key = self.key(&fields)?;
         self.flush_pending(&key).await?;
         for lost in 0..RACES_MAX {
-            stand_back(lost).await;
+            back_off(lost).await;
             let now = self.unix_now();
             let (item, condition, old) = match self.load(&key, true).await? {
                 Some(old) => {

@@ -10,8 +10,8 @@
 //! wrote             loads of the keys are overtaken, L1 forgets them, what waited behind before is dropped
 //! ```
 //!
-//! No other file of the layer asks a store to write records. What waits behind is sent from here too, by the worker whose turn it is;
-//! a shared flight, which is no record, is sent and nobody is told.
+//! No other file of the layer asks a store to write records. What is to be written behind is queued here ([`Core::queue`]), and sent from
+//! here by the worker whose turn it is; a shared flight, which is no record, is sent and nobody is told.
 //!
 //! Promises:
 //! - What was written behind before a write was asked for never lands on it.
@@ -39,14 +39,16 @@ use larder_schema::{ABSENT, FRESH_UNTIL, PACKED, PARTS, VERSION};
 
 use crate::batch::{self, Target};
 use crate::cache::freshness::STORED_AT;
-use crate::cache::{EntityCache, FLIGHT, FLIGHT_BY, Turns, Write};
+use crate::cache::{self, EntityCache, FLIGHT, FLIGHT_BY, Turns, Waiting, Write};
 use crate::entity::{Core, and, or};
 use crate::oversize::Prepared;
 use crate::store::{READ_ATTRIBUTES_MAX, Store, unchanged};
-use crate::{Error, lifecycle, oversize, store};
+use crate::{Error, backoff, lifecycle, oversize, store};
 
 /// How often a write that depends on what it read is tried again when that has changed.
 pub(crate) const RACES_MAX: u32 = 32;
+/// The first and the longest pause of one who has lost more than one.
+const RACE_PAUSE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 
 /// How often a transaction is sent whose answer does not come.
 const TOGETHER_ATTEMPTS_MAX: u32 = 8;
@@ -90,15 +92,6 @@ pub(crate) enum Action {
     Check,
 }
 
-/// What becomes of what waits to be written behind for the key of a write that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    /// It is older, and dropped.
-    Dropped,
-    /// What was older has been written or looked at before; what waits now came after it.
-    Kept,
-}
-
 impl Core {
     /// Writes a whole item, and gives back the head of what was there.
     pub(crate) async fn save(&self, item: Item, condition: Option<Condition>) -> Result<Option<Item>, Error> {
@@ -134,13 +127,12 @@ impl Core {
         waiting: Waiting,
     ) -> Result<Option<Item>, Error> {
         let key = planned.key.clone();
-        let turns = self.cache.turns([&key]).await;
-        let sent = self.send(planned).await;
-        self.cache.wrote(&key);
-        if sent.is_ok() && waiting == Waiting::Dropped {
-            self.cache.replaced(&key, &turns);
-        }
-        sent
+        let made = async {
+            let sent = self.send(planned).await;
+            self.cache.wrote(&key);
+            sent
+        };
+        self.cache.behind.line.write(cache::identity(&key), waiting, made).await
     }
 
     /// Sends one write whose turn it is, and sees to the parts of what it makes and replaces. Nobody else is told.
@@ -217,14 +209,34 @@ impl Core {
 
     /// Writes what waits to be written behind for a key, for a write that builds on what is there.
     pub(crate) async fn flush_pending(&self, key: &Item) -> Result<(), Error> {
-        let turns = self.cache.turns([key]).await;
-        if let Some(pending) = turns.older() {
+        let write = |pending: Arc<Write>| async move {
             let written = self.write_over(pending.item.clone(), &pending.over).await;
             self.cache.wrote(key);
-            let _ = written?;
-            self.cache.flushed(key, &turns);
+            written.map(|_| ())
+        };
+        if self.cache.behind.line.flush(cache::identity(key), write).await? {
+            self.cache.behind.flushed();
         }
         Ok(())
+    }
+
+    /// Has a whole item written behind, whatever is there. Readers in this process see it at once.
+    pub(crate) fn queue(self: &Arc<Self>, item: Item) -> Result<(), Error> {
+        let key = self.key_of(&item);
+        self.cache.behind.push(self, item, Over::Anything)?;
+        self.cache.wrote(&key);
+        Ok(())
+    }
+
+    /// Has what a source gave written behind, unless somebody in this process has written since it was asked. What others have
+    /// written is looked at when it is written. It is kept in L1 by whoever loaded it.
+    pub(crate) fn queue_loaded(
+        self: &Arc<Self>,
+        item: Item,
+        seen: Option<&Item>,
+        pending: Option<&Arc<Write>>,
+    ) -> Result<Outcome, Error> {
+        self.cache.behind.push_loaded(self, item, seen, pending)
     }
 
     /// Writes what a source gave, unless somebody has written since it was asked. In the place of the write behind that was
@@ -271,7 +283,7 @@ impl Core {
         let key = self.key_of(&item);
         let still = over.condition(self, self.unix_now());
         for lost in 0..RACES_MAX {
-            stand_back(lost).await;
+            back_off(lost).await;
             let (item, condition) = match self.keeps() {
                 true => self.planned_over(item.clone()).await.map(|(item, same)| (item, Some(same)))?,
                 false => (item.clone(), None),
@@ -451,9 +463,9 @@ pub(crate) async fn many(
     }
     let writes = futures_util::stream::iter(batches).map(|batch| async move {
         let keys: Vec<Item> = batch.iter().map(|write| target.key_of_write(write)).collect();
-        let Some(cache) = cache else { return patiently(target, batch).await };
+        let Some(cache) = cache else { return until_done(target, batch).await };
         let turns = cache.turns(&keys).await;
-        let outcomes = patiently(target, batch).await;
+        let outcomes = until_done(target, batch).await;
         for key in &keys {
             cache.wrote(key);
             if !outcomes.contains_key(&item_bytes::encode(key)) {
@@ -472,7 +484,7 @@ pub(crate) async fn many(
 }
 
 /// Sends one batch until all of it is done, and gives back what was not written, and why.
-async fn patiently(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
+async fn until_done(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
     let mut outcomes = HashMap::new();
     let mut fail = |left: &[BatchWrite], error: &store::Error| {
         for write in left {
@@ -488,7 +500,7 @@ async fn patiently(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, 
             // One that the table cannot take has all of them refused.
             Err(error) if left.len() > 1 && !error.is_transient() => {
                 for write in left {
-                    outcomes.extend(Box::pin(patiently(target, vec![write])).await);
+                    outcomes.extend(Box::pin(until_done(target, vec![write])).await);
                 }
                 break;
             }
@@ -637,10 +649,9 @@ where
 }
 
 /// Those who have lost races for one item come back apart, so that each wins in the end.
-pub(crate) async fn stand_back(lost: u32) {
+pub(crate) async fn back_off(lost: u32) {
     if lost > 1 {
-        let millis = fastrand::u64(0..=1 << lost.min(6));
-        tokio::time::sleep(Duration::from_millis(millis)).await;
+        backoff::pause(RACE_PAUSE, lost - 1).await;
     }
 }
 

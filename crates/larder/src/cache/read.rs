@@ -724,7 +724,7 @@ async fn write<S: Subject>(
         let key = of.key_of(item);
         let seen = seen.iter().find(|seen| of.key_of(seen) == key);
         // A full queue is told of by the queue, in the log and in the next drain.
-        return Ok(match of.cache.behind.push_loaded(of, item.clone(), seen, before.pending.as_ref()) {
+        return Ok(match of.queue_loaded(item.clone(), seen, before.pending.as_ref()) {
             Ok(Outcome::Overtaken) => Written::Overtaken,
             Ok(Outcome::Made) | Err(_) => Written::Behind,
         });
@@ -915,7 +915,7 @@ impl<S: Subject> FlightStore for SharedFlight<'_, S> {
     }
 
     async fn pause(&self, asked: u32) -> bool {
-        let pause = backoff::doubled(POLL, asked.saturating_add(1));
+        let pause = backoff::spread(POLL, asked.saturating_add(1));
         let until = self.deadline.min(tokio::time::Instant::now() + pause);
         tokio::time::sleep_until(until).await;
         tokio::time::Instant::now() < self.deadline

@@ -111,7 +111,7 @@ impl Track {
                 }
                 outcome => return outcome,
             }
-            tokio::time::sleep(backoff::doubled(PAUSE, tries)).await;
+            backoff::pause(PAUSE, tries).await;
             tries += 1;
         }
     }

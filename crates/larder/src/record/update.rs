@@ -18,10 +18,11 @@ use larder_schema::schema::{CheckMode, Role, Ttl};
 use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation, ViolationFault};
 
 use super::unchanged;
+use crate::cache::Waiting;
 use crate::cache::freshness;
 use crate::entity::{Core, and, or};
 use crate::shelf::{self, FieldType, Record};
-use crate::write::{ATTEMPTS_MAX, Action, Planned, RACES_MAX, Waiting, stand_back};
+use crate::write::{ATTEMPTS_MAX, Action, Planned, RACES_MAX, back_off};
 use crate::{Error, Invalid, oversize, store};
 
 /// Changes to some fields of a record. Awaiting it makes them, and gives the record as it is then.
@@ -388,7 +389,7 @@ impl Core {
         let mut current = self.current(key, refused_by).await?;
         for lost in 0..RACES_MAX {
             if lost > 1 {
-                stand_back(lost).await;
+                back_off(lost).await;
                 current = self.current(key, None).await?;
             }
             let Some(item) = current.take() else { return Err(Refused::Missing) };

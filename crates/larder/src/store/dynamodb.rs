@@ -539,7 +539,7 @@ impl Backend for DynamoDb {
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {
-        tokio::time::sleep(backoff::doubled(PAUSE, asked.saturating_add(1))).await;
+        backoff::pause(PAUSE, asked.saturating_add(1)).await;
         Ok(())
     }
 }
