@@ -46,7 +46,7 @@ use crate::{Error, Schema, oversize};
 
 use flight::Flights;
 use l1::L1;
-pub use loader::{Loaded, Loader};
+pub use loader::{CollectionLoader, Loaded, LoadedCollection, Loader};
 use loads::Loads;
 use read::{FlightKey, Landed, Stored, Subject};
 pub(crate) use turns::Waiting;
@@ -268,7 +268,8 @@ impl<R: Record> Shelf<R> {
     /// Read-through: from L1, else from the store, else from the source, which is called once however many ask.
     ///
     /// The loader takes the key's fields and returns a value, an `Option` of one, or a [`Load`](crate::Load). It may be called
-    /// again, as the schema's `retry` says, and goes on when the caller goes away.
+    /// again, as the schema's `retry` says, and goes on when the caller goes away: a closure owns what it uses. A client that is kept for
+    /// as long as the program runs is a [`Loader`], said once by [`loaded_by`](Self::loaded_by), and lends itself to each load.
     ///
     /// What the source does not have is [`Error::Absent`]. A source that fails is an error only when nothing
     /// stale may be given instead.

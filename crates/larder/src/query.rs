@@ -407,12 +407,13 @@ impl<V: View, S: FieldType> Query<V, S> {
     ///
     /// ```
     /// # larder::schema!("examples/notes.larder");
-    /// # use notes::{NewNote, Notes};
+    /// # use notes::{NewNote, NewNoteRequired, Notes};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let notes = Notes::open(larder::Store::memory().await).await?;
     /// for title in ["milk", "mint", "salt"] {
-    ///     let note = NewNote { owner: "ada".into(), title: title.into(), text: String::new(), views: None };
+    ///     let given = NewNoteRequired { owner: "ada".into(), title: title.into(), text: String::new() };
+    ///     let note = NewNote::new(given);
     ///     notes.notes().create(note).await?;
     /// }
     /// assert_eq!(notes.notes().within("ada").begins_with("mi").count().await?, 2);

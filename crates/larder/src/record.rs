@@ -178,12 +178,12 @@ impl<R: Record> Shelf<R> {
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
-    /// # use library::{Library, NewLoan};
+    /// # use library::{Library, NewLoan, NewLoanRequired};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let library = Library::open(larder::Store::memory().await).await?;
     /// let loans = library.loans();
-    /// let loan = NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() };
+    /// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() });
     /// assert_eq!(loans.create(loan.clone()).await?.number, 1);
     /// assert_eq!(loans.next_sequence(loan).await?, 2);
     /// # Ok(())

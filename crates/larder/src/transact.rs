@@ -60,13 +60,13 @@ impl System {
 ///
 /// ```
 /// # larder::schema!("examples/library.larder");
-/// # use library::{Library, NewBook, NewLoan};
+/// # use library::{Library, NewBook, NewLoan, NewLoanRequired};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let library = Library::open(larder::Store::memory().await).await?;
 /// let (books, loans) = (library.books(), library.loans());
 /// books.create(NewBook::new("1")).await?;
-/// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+/// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() }).number(1);
 /// let lend = || library.transaction().update(books.update("1").add_copies(-1)).create(&loans, loan.clone());
 /// lend().run().await?;
 /// assert!(lend().run().await.is_err(), "there are no copies left");
@@ -141,12 +141,12 @@ impl Transaction {
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
-    /// # use library::{Library, NewLoan};
+    /// # use library::{Library, NewLoan, NewLoanRequired};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let library = Library::open(larder::Store::memory().await).await?;
     /// let (books, loans) = (library.books(), library.loans());
-    /// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() }).number(1);
     /// let lend = library.transaction().check(&books, "1").create(&loans, loan);
     /// assert!(matches!(lend.run().await, Err(larder::Error::Cancelled(_))), "there is no such book");
     /// # Ok(())
