@@ -127,11 +127,12 @@ impl Core {
         waiting: Waiting,
     ) -> Result<Option<Item>, Error> {
         let key = planned.key.clone();
-        let made = async {
+        // Boxed: it is moved into its turn, and on from there.
+        let made = Box::pin(async {
             let sent = self.send(planned).await;
             self.cache.wrote(&key);
             sent
-        };
+        });
         self.cache.behind.line.write(cache::identity(&key), waiting, made).await
     }
 
@@ -209,10 +210,12 @@ impl Core {
 
     /// Writes what waits to be written behind for a key, for a write that builds on what is there.
     pub(crate) async fn flush_pending(&self, key: &Item) -> Result<(), Error> {
-        let write = |pending: Arc<Write>| async move {
-            let written = self.write_over(pending.item.clone(), &pending.over).await;
-            self.cache.wrote(key);
-            written.map(|_| ())
+        let write = |pending: Arc<Write>| {
+            Box::pin(async move {
+                let written = self.write_over(pending.item.clone(), &pending.over).await;
+                self.cache.wrote(key);
+                written.map(|_| ())
+            })
         };
         if self.cache.behind.line.flush(cache::identity(key), write).await? {
             self.cache.behind.flushed();

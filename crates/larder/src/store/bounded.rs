@@ -100,7 +100,8 @@ pub(crate) async fn again<T, F: Future<Output = T>>(
     let begun = Instant::now();
     let mut attempt = 1;
     loop {
-        let calls = Patience::long().after(begun.elapsed()).keep(call());
+        // Boxed: a call is moved several times before it runs.
+        let calls = Patience::long().after(begun.elapsed()).keep(Box::pin(call()));
         let (outcome, gave_up) = GAVE_UP
             .scope(Cell::new(false), async {
                 let outcome = calls.await;
