@@ -273,7 +273,7 @@ struct Run {
 
 enum How {
     Get(Item),
-    /// And what it goes by, as people call it.
+    /// And the index, by its name in the schema.
     Query(Box<Asked>, String),
     Scan(Option<Condition>),
 }
@@ -316,7 +316,7 @@ impl InvalidationPlan {
         self.units
     }
 
-    /// Whether everything was looked at, or some of it reckoned.
+    /// Whether everything was counted, or partly estimated.
     pub fn is_exact(&self) -> bool {
         self.exact
     }

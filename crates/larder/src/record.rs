@@ -218,7 +218,7 @@ impl<R: Record> Shelf<R> {
 /// ```
 #[derive(Clone, Debug)]
 pub enum Deleted<R> {
-    /// There was none, or it had expired.
+    /// There was none, or it had expired. Also where the answer to a first try was lost, and the SDK has tried again.
     Nothing,
     /// The record as it was.
     Record(R),

@@ -415,7 +415,7 @@ impl fmt::Debug for Entry {
         let mut shown = f.debug_struct(core.name());
         for (name, value) in &self.fields {
             let field = core.entity().field(name);
-            if field.is_some_and(|field| core.schema.tells_secret(core.entity(), field)) {
+            if field.is_some_and(|field| core.schema.reveals_secret(core.entity(), field)) {
                 shown.field(name, &format_args!("a secret"));
             } else {
                 shown.field(name, value);

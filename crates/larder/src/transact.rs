@@ -76,11 +76,11 @@ impl System {
 /// ```
 #[must_use = "a transaction happens when it is run"]
 pub struct Transaction {
-    steps: Vec<Step>,
+    steps: Vec<PlannedStep>,
     token: Option<String>,
 }
 
-struct Step {
+struct PlannedStep {
     core: Arc<Core>,
     work: Result<Work, Error>,
 }
@@ -202,7 +202,7 @@ impl Transaction {
     }
 
     fn step(mut self, core: &Arc<Core>, work: Result<Work, Error>) -> Self {
-        self.steps.push(Step { core: Arc::clone(core), work });
+        self.steps.push(PlannedStep { core: Arc::clone(core), work });
         self
     }
 
@@ -290,7 +290,7 @@ impl Transaction {
                 }
                 ("ConditionalCheckFailed", Ok(Work::Check { there: true, .. })) => "there is none".to_owned(),
                 ("ConditionalCheckFailed", _) if reason.item.is_none() && !write.raced => {
-                    "there is none, or it does not allow the change".to_owned()
+                    "it does not exist, or a check refuses the change".to_owned()
                 }
                 ("ConditionalCheckFailed", _) => "it does not allow the change any more".to_owned(),
                 ("TransactionConflict", _) => "somebody else is writing it".to_owned(),
@@ -327,7 +327,7 @@ impl Write {
     }
 }
 
-impl Step {
+impl PlannedStep {
     /// The record it is about, as far as that can be told before it is checked.
     fn key(&self) -> Option<Item> {
         match self.work.as_ref().ok()? {

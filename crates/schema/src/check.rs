@@ -215,7 +215,7 @@ impl Checker {
         let entity = self.entity(rules);
         let mut stored =
             entity.fields.iter().filter(|field| field.is_stored() && field.attribute == attribute);
-        stored.any(|field| self.schema.tells_secret(entity, field))
+        stored.any(|field| self.schema.reveals_secret(entity, field))
     }
 
     /// Where in the schema's files the rule stands that was broken, as `file:line`.
@@ -507,7 +507,7 @@ impl Checker {
             return;
         }
         if is_stored && !moved && record.knows(&field.name) && !self.is_same(field, written, value.as_ref()) {
-            let hidden = self.schema.tells_secret(entity, field);
+            let hidden = self.schema.reveals_secret(entity, field);
             let source = expression.source();
             let rule = match &value {
                 Some(_) if hidden => format!("must be {source}"),

@@ -115,7 +115,7 @@ impl Violation {
     }
 
     /// Whether it is about the field as a whole, and not about something in it.
-    pub fn is_of_whole(&self) -> bool {
+    pub fn is_about_field(&self) -> bool {
         self.path.matches(['.', '[']).count() == 1
     }
 }
@@ -376,10 +376,10 @@ impl Schema {
     }
 
     /// Whether a field of an entity is secret, or worked out from something that is.
-    pub fn tells_secret(&self, entity: &Entity, field: &Field) -> bool {
+    pub fn reveals_secret(&self, entity: &Entity, field: &Field) -> bool {
         // Equations have an order, so this ends.
         let mut inputs = field.equation.iter().flat_map(Expr::fields).filter_map(|name| entity.field(name));
-        self.is_secret(field) || inputs.any(|input| self.tells_secret(entity, input))
+        self.is_secret(field) || inputs.any(|input| self.reveals_secret(entity, input))
     }
 
     /// Whether something that is wrong with a record keeps it from being written. Where the schema says `checks record`,
@@ -395,9 +395,9 @@ impl Schema {
         }
         match violation.fault {
             ViolationFault::Check => false,
-            ViolationFault::Missing => !is_kept || violation.is_of_whole(),
+            ViolationFault::Missing => !is_kept || violation.is_about_field(),
             ViolationFault::Type | ViolationFault::Unknown => {
-                !is_kept || (field.kind.holds_loosely() && violation.is_of_whole())
+                !is_kept || (field.kind.holds_loosely() && violation.is_about_field())
             }
             _ => true,
         }

@@ -613,7 +613,7 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
         Ok(answer) => keep(subject, answer, before, patience, (store_error, ongoing)).await,
         Err(cause) => Err(source_error(subject, cause, store_error.as_deref())),
     };
-    if let (Some(flight), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
+    if let (Some(flight), Err(_) | Ok((_, LoadKept::No))) = (&held, &kept) {
         patience.keep(flight.release()).await;
     }
     let call = Call::Miss(before.miss);
@@ -639,7 +639,7 @@ async fn keep<S: Subject>(
     before: &Before,
     patience: Patience,
     (store_error, ongoing): (Option<Arc<Error>>, OngoingLoad),
-) -> Result<(Answer, Kept), Error> {
+) -> Result<(Answer, LoadKept), Error> {
     let core = subject.core();
     let now = core.unix_now();
     let mut items = match load.answer {
@@ -675,12 +675,12 @@ async fn keep<S: Subject>(
     // Over before it has begun: there is nothing to keep.
     let is_over = freshness(life, &core.entity().policy, now) == Freshness::Gone;
     if is_over || ongoing.is_overtaken() {
-        return Ok((answer, Kept::No));
+        return Ok((answer, LoadKept::No));
     }
     let mark = match write(subject, &items, before, patience).await {
         Ok(Written::Through) => mark.map(Mark::after_own_write),
         Ok(Written::Behind) => mark,
-        Ok(Written::Overtaken) => return Ok((answer, Kept::No)),
+        Ok(Written::Overtaken) => return Ok((answer, LoadKept::No)),
         Err(error) => {
             core.observer.store_failed(subject.text(), "write", &error, now);
             if core.entity().policy.on_error == OnError::Closed {
@@ -694,11 +694,11 @@ async fn keep<S: Subject>(
     if core.entity().lifecycles.is_empty() {
         fill(subject, mark, Some(value), &items, life, now);
     }
-    Ok((answer, Kept::Yes))
+    Ok((answer, LoadKept::Yes))
 }
 
 /// Whether what was loaded is kept.
-enum Kept {
+enum LoadKept {
     Yes,
     No,
 }
@@ -821,7 +821,7 @@ impl<'a, S: Subject> SharedFlight<'a, S> {
     }
 
     /// Another's flight is something lasting, unlike for `Core::is_not_there`.
-    fn nothing_lasting(&self, now: UnixTime) -> Condition {
+    fn nothing_stored(&self, now: UnixTime) -> Condition {
         let table = self.subject.core().table();
         let absent = Condition::NotExists(Path::attribute(&table.partition.attribute));
         match &table.ttl {
@@ -893,7 +893,7 @@ impl<S: Subject> FlightStore for SharedFlight<'_, S> {
             }
             None => {
                 let abandoned = and(Self::compare(ABSENT, Comparator::Equal, LOADING), over);
-                let condition = or(self.nothing_lasting(now), abandoned);
+                let condition = or(self.nothing_stored(now), abandoned);
                 let mut item = self.subject.key().clone();
                 item.insert(ABSENT, LOADING);
                 item.insert(FLIGHT, until);

@@ -2,7 +2,7 @@
 //!
 //! Each entity has a queue and, while something waits, one task that empties it, 25 items a request. What the
 //! store turns away for now goes back to the front and is tried again after growing pauses; what it refuses for
-//! good is given up, told at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
+//! good is given up, logged at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
 //! answer does not wait for room.
 //!
 //! A write past the queue takes its [`Turns`]: what is on its way at that very moment has arrived before it, and

@@ -83,7 +83,9 @@ impl Track {
             } else {
                 Err(self.core.conflict(
                     key,
-                    &format!("an answer was lost, and it is `{found}` now, by this call or another"),
+                    &format!(
+                        "an answer was lost, and it is `{found}` now, and it is not known which call did it"
+                    ),
                 ))
             };
         }
@@ -261,7 +263,9 @@ impl Track {
             };
             if !self.ran_out(state, &item, self.core.unix_now()) {
                 let owner = self.written(&item).owner.unwrap_or_else(|| "somebody".to_owned());
-                return Err(self.core.conflict(key, &format!("{owner} holds it, and the lease lives")));
+                return Err(self
+                    .core
+                    .conflict(key, &format!("{owner} holds it, and the lease has not expired")));
             }
             let mut changes = Changes::default();
             changes.states.insert(self.name().to_owned(), self.before(state, &item)?.name.clone());

@@ -607,7 +607,7 @@ impl Core {
             let parts: Fields = parts.chain(maps).collect();
             // The length is that of the whole, which a condition looks at.
             let members = self.violations_of(&parts, parts.keys());
-            violations.extend(members.into_iter().filter(|violation| !violation.is_of_whole()));
+            violations.extend(members.into_iter().filter(|violation| !violation.is_about_field()));
         }
         if violations.is_empty() {
             Ok(())

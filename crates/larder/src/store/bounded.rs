@@ -1,6 +1,6 @@
 //! A store that is waited for no longer than the schema says.
 //!
-//! Who can go on without the store has [short patience](Patience::short): the answer has to come within the short timeout, and a
+//! A caller that can do without the store has [short patience](Patience::short): the answer has to come within the short timeout, and a
 //! store that has failed so often in a row that it is left alone is not asked at all. Everybody else waits as long as
 //! the long timeout and always asks: a write that is given up at once is lost, and there is nobody else to ask.
 //! All of them tell the breaker how it went. [`at_most`] puts another time in the place of either. A read that is
@@ -26,7 +26,7 @@ use super::{Backend, Error, Store};
 use crate::batch;
 use crate::breaker::Breaker;
 
-/// What is waited for without a timer.
+/// A limit this long needs no timer.
 const FOREVER: Duration = Duration::from_millis(i64::MAX as u64);
 
 tokio::task_local! {
@@ -35,7 +35,7 @@ tokio::task_local! {
     static GAVE_UP: Cell<bool>;
 }
 
-/// How long whoever asks is ready to wait.
+/// How long a caller will wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     is_short: bool,
@@ -61,7 +61,7 @@ impl Patience {
         Self { spent: self.spent + spent, ..self }
     }
 
-    /// Asks the store so, in whatever task this is.
+    /// Runs requests with this patience.
     pub(crate) async fn keep<F: Future>(self, calls: F) -> F::Output {
         PATIENCE.scope(self, calls).await
     }

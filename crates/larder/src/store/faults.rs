@@ -54,8 +54,7 @@ pub enum Fault {
     Error,
     /// The request never gets there: [`Error::Unreachable`](super::Error::Unreachable).
     Unreachable,
-    /// The request is carried out, but nobody hears of it: [`Error::Unanswered`](super::Error::Unanswered).
-    /// One that is refused is heard of.
+    /// The request is carried out, but the answer is lost: [`Error::Unanswered`](super::Error::Unanswered). A refusal still arrives.
     LostAnswer,
 }
 
