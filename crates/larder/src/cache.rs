@@ -488,15 +488,23 @@ impl<R: Record> Subject for OneRecord<R> {
 
     async fn read(&self) -> Result<Stored, Error> {
         // What waits to be written is newer than what the store holds.
-        if let Some(write) = self.core.cache.behind.pending(&self.identity) {
-            return Ok(Stored { items: vec![write.item.clone()], pending: Some(write), ..Stored::default() });
+        let pending = || {
+            let write = self.core.cache.behind.pending(&self.identity)?;
+            Some(Stored { items: vec![write.item.clone()], pending: Some(write), ..Stored::default() })
+        };
+        if let Some(stored) = pending() {
+            return Ok(stored);
         }
         let is_strong = self.core.entity().policy.reads == Consistency::Strong;
-        let Some(head) = self.core.head(&self.key, is_strong).await? else { return Ok(Stored::default()) };
-        Ok(match oversize::join(&self.core, head.clone()).await? {
-            Some(whole) => Stored { items: vec![whole], ..Stored::default() },
-            None => Stored { unusable: vec![head], ..Stored::default() },
-        })
+        let stored = match self.core.head(&self.key, is_strong).await? {
+            None => Stored::default(),
+            Some(head) => match oversize::join(&self.core, head.clone()).await? {
+                Some(whole) => Stored { items: vec![whole], ..Stored::default() },
+                None => Stored { unusable: vec![head], ..Stored::default() },
+            },
+        };
+        // Queued while the store was asked: whoever asks next is given it, and what was read here would seem to come back after it.
+        Ok(pending().unwrap_or(stored))
     }
 
     fn decode(&self, items: &[Item], now: UnixTime) -> Result<R, Error> {

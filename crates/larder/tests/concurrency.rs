@@ -272,13 +272,14 @@ impl Key {
         self.line.flush(1, write).await.expect("it cannot fail");
     }
 
-    /// `Shelf::get`: what waits, else what the store holds.
+    /// `Shelf::get`: what waits, before or after the store was asked, else what the store holds.
     async fn get(&self) -> Option<u32> {
         if let Some(pending) = self.line.queue.pending(&1) {
             return Some(pending);
         }
         yield_now().await;
-        self.stored.lock().unwrap().last().copied()
+        let stored = self.stored.lock().unwrap().last().copied();
+        self.line.queue.pending(&1).or(stored)
     }
 
     async fn drain(&self) {
