@@ -364,13 +364,22 @@ impl Core {
     pub(crate) async fn change(&self, key: &Item, changes: Changes) -> Result<Item, Refused> {
         let changes = self.conformed(changes);
         self.check_changes(&changes)?;
+        let mut lost = None;
         let is_wanted = |outcome: &Result<Item, Refused>| match outcome {
-            Err(Refused::Failed(Error::Store(error))) => {
-                error.may_have_happened() && changes.can_be_made_twice()
+            Err(Refused::Failed(Error::Store(error)))
+                if error.may_have_happened() && changes.can_be_made_twice() =>
+            {
+                lost = Some(error.clone());
+                true
             }
             _ => false,
         };
-        store::again(ATTEMPTS_MAX, || self.change_once(key, &changes), is_wanted).await
+        let outcome = store::again(ATTEMPTS_MAX, || self.change_once(key, &changes), is_wanted).await;
+        match (outcome, lost) {
+            // It was there, perhaps, when nobody answered: that it is gone by now does not say that nothing was done.
+            (Err(Refused::Missing), Some(lost)) => Err(Refused::Failed(lost.into())),
+            (outcome, _) => outcome,
+        }
     }
 
     async fn change_once(&self, key: &Item, changes: &Changes) -> Result<Item, Refused> {
