@@ -62,9 +62,8 @@ fn every_table_entity_and_type_has_grown_and_all_of_it_is_compatible() {
             entities.chain(schema.types.iter().map(|kind| &kind.fields)).map(Vec::len).collect::<Vec<_>>()
         };
         assert_eq!(fields(&after), fields(&before).iter().map(|count| count + 1).collect::<Vec<_>>());
-        let indexes = |schema: &Schema| {
-            schema.tables.iter().map(|table| table.indexes.len()).collect::<Vec<_>>()
-        };
+        let indexes =
+            |schema: &Schema| schema.tables.iter().map(|table| table.indexes.len()).collect::<Vec<_>>();
         assert_eq!(indexes(&after), indexes(&before).iter().map(|count| count + 1).collect::<Vec<_>>());
         let changes = compare(&before, &after);
         assert!(changes.iter().all(|change| change.impact == Impact::Compatible), "{changes:?}");
