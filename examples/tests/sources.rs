@@ -27,7 +27,7 @@ fn moment(text: &str) -> Timestamp {
 async fn netkeiba_lists_the_races_of_a_day_at_all_tracks() {
     let origin = origin().await;
     let netkeiba = Netkeiba::new(&origin.url(), &origin.url()).unwrap();
-    assert!(netkeiba.clone().day(date(2024, 5, 26)).await.unwrap().is_some());
+    assert!(netkeiba.day(date(2024, 5, 26)).await.unwrap().is_some());
     assert!(netkeiba.day(date(2024, 5, 27)).await.unwrap().is_none());
 
     let races = netkeiba::day(include_str!("../pages/keiba/day.html")).unwrap();
@@ -43,7 +43,7 @@ async fn netkeiba_lists_the_races_of_a_day_at_all_tracks() {
 async fn netkeiba_gives_the_horses_of_a_race_and_the_going() {
     let origin = origin().await;
     let netkeiba = Netkeiba::new(&origin.url(), &origin.url()).unwrap();
-    let race = netkeiba.clone().race("202405021211".to_owned()).await.unwrap().unwrap();
+    let race = netkeiba.race("202405021211").await.unwrap().unwrap();
     assert_eq!(race.rest["name"], json!("緑風ステークス"));
     assert_eq!(race.rest["going"], json!("良"));
     assert_eq!(race.horses.len(), 3);
@@ -51,18 +51,14 @@ async fn netkeiba_gives_the_horses_of_a_race_and_the_going() {
         race.horses[0],
         json!({"number": 1, "horse_id": "2021100001", "name": "ミドリノカゼ", "jockey_id": "05339", "jockey": "春田"})
     );
-    assert!(netkeiba.race("202408031012".to_owned()).await.unwrap().is_none());
+    assert!(netkeiba.race("202408031012").await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn netkeiba_gives_a_horse_from_two_pages() {
     let origin = origin().await;
-    let horse = Netkeiba::new(&origin.url(), &origin.url())
-        .unwrap()
-        .horse("2021100001".to_owned())
-        .await
-        .unwrap()
-        .unwrap();
+    let horse =
+        Netkeiba::new(&origin.url(), &origin.url()).unwrap().horse("2021100001").await.unwrap().unwrap();
     let (results, parents) = (horse.results.unwrap().data, horse.parents.unwrap().data);
     assert_eq!((&*parents.sire, &*parents.dam), ("オオカゼ", "ミドリ"));
     assert_eq!(results.results[0]["place"], json!(1));
@@ -74,7 +70,7 @@ async fn netkeiba_gives_a_horse_from_two_pages() {
 async fn netkeiba_gives_the_rates_of_a_jockeys_career() {
     let origin = origin().await;
     let netkeiba = Netkeiba::new(&origin.url(), &origin.url()).unwrap();
-    let jockey = netkeiba.jockey("05339".to_owned()).await.unwrap().unwrap();
+    let jockey = netkeiba.jockey("05339").await.unwrap().unwrap();
     assert_eq!((jockey.win_rate, jockey.place_rate), (0.160, 0.413));
 }
 
@@ -83,11 +79,11 @@ async fn a_widened_origin_has_pages_of_every_day() {
     let origin = origin().await;
     origin.widen();
     let netkeiba = Netkeiba::new(&origin.url(), &origin.url()).unwrap();
-    let races = netkeiba.clone().day(date(2026, 11, 15)).await.unwrap().unwrap();
+    let races = netkeiba.day(date(2026, 11, 15)).await.unwrap().unwrap();
     assert_eq!(races.len(), 24);
-    let race = netkeiba.clone().race(races[0].race_id.clone()).await.unwrap().unwrap();
-    assert_eq!(race, netkeiba.clone().race(races[0].race_id.clone()).await.unwrap().unwrap());
-    assert!(netkeiba.race(races[23].race_id.clone()).await.unwrap().is_none());
+    let race = netkeiba.race(&races[0].race_id).await.unwrap().unwrap();
+    assert_eq!(race, netkeiba.race(&races[0].race_id).await.unwrap().unwrap());
+    assert!(netkeiba.race(&races[23].race_id).await.unwrap().is_none());
 
     let site = Tdnet::new(&origin.url()).unwrap();
     assert_eq!(site.day(date(2026, 11, 16)).await.unwrap().len(), 6);
@@ -221,9 +217,9 @@ async fn a_server_that_fails_is_an_error_with_its_status_in_every_source() {
     let url = origin.url();
     let netkeiba = Netkeiba::new(&url, &url).unwrap();
     let failures = [
-        netkeiba.clone().day(date(2024, 5, 26)).await.map(drop).unwrap_err(),
-        netkeiba.clone().race("202405021211".to_owned()).await.map(drop).unwrap_err(),
-        netkeiba.horse("2021100001".to_owned()).await.map(drop).unwrap_err(),
+        netkeiba.day(date(2024, 5, 26)).await.map(drop).unwrap_err(),
+        netkeiba.race("202405021211").await.map(drop).unwrap_err(),
+        netkeiba.horse("2021100001").await.map(drop).unwrap_err(),
         Tdnet::new(&url).unwrap().day(date(2024, 1, 31)).await.map(drop).unwrap_err(),
         OpenWeather::new(&url, "top-secret")
             .unwrap()

@@ -424,7 +424,7 @@ fn larder(place: &Path, server: &Larder, arguments: &[&str]) -> (bool, String, S
 }
 
 #[test]
-fn what_is_stored_is_checked_counted_and_mended() {
+fn what_is_stored_is_checked_counted_and_fixed() {
     let place = written(NOTES);
     let (server, client) = guarded(place.path(), &["--schema-mode", "report"]);
     put(&client, &note(1, "a", "new")).expect("it is let in");
@@ -457,7 +457,7 @@ fn what_is_stored_is_checked_counted_and_mended() {
     assert!(told.contains("length: 4 -> 5") && told.contains("--yes writes"), "{told}");
     assert_eq!(stored(&client), before);
     let (_, _, told) = check_data(place.path(), &server, &["--fix", "--yes"]);
-    assert!(told.contains("notes: 2 items mended"), "{told}");
+    assert!(told.contains("notes: 2 items fixed"), "{told}");
     let (_, text, _) = check_data(place.path(), &server, &[]);
     assert!(text.starts_with("notes: 4 items looked at: 2 wrong\n") && !text.contains("equation"), "{text}");
 }

@@ -247,7 +247,7 @@ impl Known {
             let entities = known.table.entities.iter();
             for entity in entities.filter(|entity| kind.is_none_or(|kind| kind.name == entity.name)) {
                 let (secret, plain): (Vec<_>, Vec<_>) =
-                    entity.fields.iter().partition(|field| schema.tells_secret(entity, field));
+                    entity.fields.iter().partition(|field| schema.reveals_secret(entity, field));
                 if !secret.is_empty() {
                     // Where it is when it was packed or split.
                     names.extend([PACKED.to_owned(), CHUNK.to_owned()]);

@@ -237,7 +237,7 @@ fn entity_filter(kind: &Kind<'_>, given: &Given) -> Result<Option<Condition>, St
     for (name, operator, text) in filters(given) {
         let field = kind.entity.field(name).filter(|field| field.is_stored());
         let lifecycle = kind.entity.lifecycle(name);
-        if field.is_some_and(|field| kind.schema().tells_secret(kind.entity, field)) {
+        if field.is_some_and(|field| kind.schema().reveals_secret(kind.entity, field)) {
             return Err(secret(name));
         }
         let (attribute, of) = match (field, lifecycle) {

@@ -154,7 +154,7 @@ impl Engine {
                 let answer = before.answer(fingerprint, meter, &catalog);
                 return Ok(Submitted {
                     answer,
-                    settled: self.settle([token_key.as_slice()].into_iter(), seen)?,
+                    settled: self.until_durable([token_key.as_slice()].into_iter(), seen)?,
                 });
             }
         }
@@ -203,7 +203,7 @@ impl Engine {
             .inspect_err(|_| canceled.count())
             .and_then(|()| if bytes > TRANSACTION_BYTES_MAX { Err(too_large()) } else { Ok(()) });
         if let Err(error) = refused {
-            let settled = self.settle(good_keys(), seen)?;
+            let settled = self.until_durable(good_keys(), seen)?;
             return Ok(Submitted { answer: Err(error), settled });
         }
         let mut sizes = Vec::new();

@@ -585,7 +585,7 @@ impl Engine {
                     meter.table(table, capacity::write_units(old_bytes));
                     meter.count();
                 }
-                let settled = self.settle([key.as_slice()].into_iter(), seen)?;
+                let settled = self.until_durable([key.as_slice()].into_iter(), seen)?;
                 return Ok(Submitted::Refused { error: refusal, settled });
             }
         };
@@ -599,7 +599,7 @@ impl Engine {
     }
 
     /// What to wait for until all that these items were seen to hold is on disk.
-    pub(crate) fn settle<'a>(
+    pub(crate) fn until_durable<'a>(
         &self,
         mut keys: impl Iterator<Item = &'a [u8]>,
         seen: Generation,

@@ -7,9 +7,14 @@ pub(crate) fn doubled((first, longest): (Duration, Duration), attempts: u32) -> 
     first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
 }
 
-/// Half to all of a pause, so that those who failed together do not come back together.
-pub(crate) fn spread(pause: Duration) -> Duration {
-    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+/// The same, spread over its second half, so that those who failed together do not come back together.
+pub(crate) fn spread(bounds: (Duration, Duration), attempts: u32) -> Duration {
+    doubled(bounds, attempts).mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// Waits before the next attempt.
+pub(crate) async fn pause(bounds: (Duration, Duration), attempts: u32) {
+    tokio::time::sleep(spread(bounds, attempts)).await;
 }
 
 #[cfg(test)]
@@ -32,8 +37,8 @@ mod tests {
     #[test]
     fn a_pause_is_spread_over_its_second_half() {
         for _ in 0..1000 {
-            assert!((millis(50)..=millis(100)).contains(&spread(millis(100))));
+            assert!((millis(50)..=millis(100)).contains(&spread((millis(100), millis(100)), 1)));
         }
-        assert_eq!(spread(Duration::ZERO), Duration::ZERO);
+        assert_eq!(spread((Duration::ZERO, Duration::ZERO), 7), Duration::ZERO);
     }
 }

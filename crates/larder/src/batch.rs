@@ -357,5 +357,5 @@ pub(crate) async fn write(core: &Core, writes: Vec<BatchWrite>) -> Vec<Result<()
 
 /// Longer each time, and never the same for two who were turned away together.
 pub(crate) async fn pause(attempt: u32) {
-    tokio::time::sleep(backoff::spread(backoff::doubled(PAUSE, attempt.saturating_add(1)))).await;
+    backoff::pause(PAUSE, attempt.saturating_add(1)).await;
 }

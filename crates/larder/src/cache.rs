@@ -41,14 +41,15 @@ use crate::observe::{Observer, Sink, Stats};
 use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::source::{BoxError, IntoLoad, Known, Source};
 use crate::store::Patience;
-use crate::write::{Outcome, Over};
+use crate::write::Outcome;
 use crate::{Error, Schema, oversize};
 
 use flight::Flights;
 use l1::L1;
-pub use loader::{Loaded, Loader};
+pub use loader::{CollectionLoader, Loaded, LoadedCollection, Loader};
 use loads::Loads;
 use read::{FlightKey, Landed, Stored, Subject};
+pub(crate) use turns::Waiting;
 use write::Behind;
 pub use write::{Drained, Unwritten};
 pub(crate) use write::{Turns, Write};
@@ -121,7 +122,7 @@ pub(crate) struct EntityCache {
     l1: Option<L1>,
     flights: Arc<Flights<FlightKey, Landed>>,
     loads: Arc<Loads>,
-    behind: Arc<Behind>,
+    pub(crate) behind: Arc<Behind>,
     source: Arc<Source>,
 }
 
@@ -147,13 +148,7 @@ impl EntityCache {
 
     /// A key was written in its turn: what waited for it before is not written any more.
     pub(crate) fn replaced(&self, key: &Item, turns: &Turns<'_>) {
-        turns.drop_older(&identity(key), Arc::ptr_eq);
-    }
-
-    /// What waited for the key of these turns is written.
-    pub(crate) fn flushed(&self, key: &Item, turns: &Turns<'_>) {
-        self.replaced(key, turns);
-        self.behind.flushed();
+        turns.drop_older(&identity(key));
     }
 
     /// Forgets all records in L1.
@@ -183,6 +178,12 @@ impl EntityCache {
         let key = identity(key);
         self.loads.overtake(&key);
         self.forget_in_l1(&key);
+    }
+
+    /// Forgets what only this process holds, of all keys: L1 and the loads that are under way.
+    pub(crate) fn wrote_all(&self) {
+        self.loads.overtake_all();
+        self.clear_l1();
     }
 
     fn forget_in_l1(&self, key: &Identity) {
@@ -267,7 +268,8 @@ impl<R: Record> Shelf<R> {
     /// Read-through: from L1, else from the store, else from the source, which is called once however many ask.
     ///
     /// The loader takes the key's fields and returns a value, an `Option` of one, or a [`Load`](crate::Load). It may be called
-    /// again, as the schema's `retry` says, and goes on when the caller goes away.
+    /// again, as the schema's `retry` says, and goes on when the caller goes away: a closure owns what it uses. A client that is kept for
+    /// as long as the program runs is a [`Loader`], said once by [`loaded_by`](Self::loaded_by), and lends itself to each load.
     ///
     /// What the source does not have is [`Error::Absent`]. A source that fails is an error only when nothing
     /// stale may be given instead.
@@ -375,10 +377,7 @@ impl<R: Record> Shelf<R> {
         let now = core.unix_now();
         let item = core.item(core.checked(draft.into_fields())?, timestamp(now), true)?;
         let record = shelf::read(core, &item, now)?;
-        let key = core.key_of(&item);
-        core.cache.behind.push(core, item, Over::Anything)?;
-        core.cache.loads.overtake(&identity(&key));
-        core.cache.forget_in_l1(&identity(&key));
+        core.queue(item)?;
         Ok(record)
     }
 
@@ -488,15 +487,23 @@ impl<R: Record> Subject for OneRecord<R> {
 
     async fn read(&self) -> Result<Stored, Error> {
         // What waits to be written is newer than what the store holds.
-        if let Some(write) = self.core.cache.behind.pending(&self.identity) {
-            return Ok(Stored { items: vec![write.item.clone()], pending: Some(write), ..Stored::default() });
+        let pending = || {
+            let write = self.core.cache.behind.pending(&self.identity)?;
+            Some(Stored { items: vec![write.item.clone()], pending: Some(write), ..Stored::default() })
+        };
+        if let Some(stored) = pending() {
+            return Ok(stored);
         }
         let is_strong = self.core.entity().policy.reads == Consistency::Strong;
-        let Some(head) = self.core.head(&self.key, is_strong).await? else { return Ok(Stored::default()) };
-        Ok(match oversize::join(&self.core, head.clone()).await? {
-            Some(whole) => Stored { items: vec![whole], ..Stored::default() },
-            None => Stored { unusable: vec![head], ..Stored::default() },
-        })
+        let stored = match self.core.head(&self.key, is_strong).await? {
+            None => Stored::default(),
+            Some(head) => match oversize::join(&self.core, head.clone()).await? {
+                Some(whole) => Stored { items: vec![whole], ..Stored::default() },
+                None => Stored { unusable: vec![head], ..Stored::default() },
+            },
+        };
+        // Queued while the store was asked: whoever asks next is given it, and what was read here would seem to come back after it.
+        Ok(pending().unwrap_or(stored))
     }
 
     fn decode(&self, items: &[Item], now: UnixTime) -> Result<R, Error> {

@@ -24,7 +24,7 @@ use crate::cache::read::{self, Loader, Stored, Subject};
 use crate::cache::{self, Identity, Write};
 use crate::entity::{Core, timestamp};
 use crate::shelf::{self, Entry, Given, Record};
-use crate::source::{BoxError, IntoLoad};
+use crate::source::{BoxError, IntoLoad, Known};
 use crate::store::Patience;
 use crate::write::{Outcome, Over};
 use crate::{Error, Fetched, Look, System, Transaction, Unread, batch, oversize};
@@ -290,11 +290,11 @@ impl<G: Gather> Collection<G> {
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
-    /// # use library::{Library, NewBook, NewLoan, NewVolume};
+    /// # use library::{Library, NewBook, NewLoan, NewLoanRequired, NewVolume};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let library = Library::open(larder::Store::memory().await).await?;
-    /// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() }).number(1);
     /// library.volumes().put(NewVolume { book: Some(NewBook::new("1")), loans: vec![loan] }).await?;
     /// assert_eq!(library.loans().get(("1", 1)).await?.expect("it was just written").reader, "Ada");
     /// # Ok(())
@@ -372,7 +372,8 @@ impl<G: Gather> Collection<G> {
         }
     }
 
-    /// What is kept, or what the source gives, which is then kept: see [`Shelf::fetch`](crate::Shelf::fetch).
+    /// What is kept, or what the source gives, which is then kept: see [`Shelf::fetch`](crate::Shelf::fetch). A client that is kept
+    /// for as long as the program runs is said once: [`loaded_by`](Self::loaded_by).
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
@@ -381,7 +382,7 @@ impl<G: Gather> Collection<G> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let library = Library::open(larder::Store::memory().await).await?;
     /// let catalogue = |isbn: String| async move {
-    ///     Ok::<_, std::io::Error>(NewVolume { book: Some(NewBook::new(isbn)), loans: vec![] })
+    ///     Ok::<_, std::io::Error>(NewVolume { book: Some(NewBook::new(isbn)), ..NewVolume::default() })
     /// };
     /// let volume = library.volumes().fetch("1", catalogue).await?;
     /// assert_eq!(volume.origin(), &larder::Origin::Source);
@@ -399,10 +400,45 @@ impl<G: Gather> Collection<G> {
         L: IntoLoad<G::New>,
         E: Into<BoxError>,
     {
+        self.fetch_with(key, move |ask, _| load(ask)).await
+    }
+
+    /// Like [`fetch`](Self::fetch), with what is kept already, for sources that can answer
+    /// [not modified](crate::Load::not_modified).
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// use larder::{Known, Load};
+    ///
+    /// async fn catalogue(isbn: String, known: Known) -> Result<Load<NewVolume>, std::io::Error> {
+    ///     Ok(match known.etag() {
+    ///         Some("v1") => Load::not_modified(),
+    ///         _ => Load::value(NewVolume { book: Some(NewBook::new(isbn)), ..NewVolume::default() }).etag("v1"),
+    ///     })
+    /// }
+    /// let volume = library.volumes().fetch_with("1", catalogue).await?;
+    /// assert!(volume.book.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn fetch_with<F, L, E>(
+        &self,
+        key: impl Into<G::Key>,
+        load: impl Fn(G::Ask, Known) -> F + Send + Sync + 'static,
+    ) -> Result<Fetched<G>, Error>
+    where
+        F: Future<Output = Result<L, E>> + Send + 'static,
+        L: IntoLoad<G::New>,
+        E: Into<BoxError>,
+    {
         let key = key.into();
         let subject = self.subject(key.clone().into_fields())?;
-        let loader: Loader<G::New> = Arc::new(move |_known| {
-            let loading = load(G::Ask::from(key.clone()));
+        let loader: Loader<G::New> = Arc::new(move |known| {
+            let loading = load(G::Ask::from(key.clone()), known);
             Box::pin(async move { loading.await.map(IntoLoad::into_load).map_err(Into::into) })
         });
         read::fetch(subject, loader).await

@@ -273,7 +273,7 @@ struct Run {
 
 enum How {
     Get(Item),
-    /// And what it goes by, as people call it.
+    /// And the index, by its name in the schema.
     Query(Box<Asked>, String),
     Scan(Option<Condition>),
 }
@@ -316,7 +316,7 @@ impl InvalidationPlan {
         self.units
     }
 
-    /// Whether everything was looked at, or some of it reckoned.
+    /// Whether everything was counted, or partly estimated.
     pub fn is_exact(&self) -> bool {
         self.exact
     }
@@ -350,6 +350,7 @@ impl InvalidationPlan {
     /// # }
     /// ```
     pub async fn run_with(&self, mut tell: impl FnMut(&Progress)) -> Result<Progress, Error> {
+        self.forget();
         self.drop_pending().await;
         loop {
             let (start, over) = {
@@ -383,6 +384,15 @@ impl InvalidationPlan {
             state.over = page.last_key.is_none();
             state.start = page.last_key;
             tell(&state.progress);
+        }
+    }
+
+    /// Forgets what only this process holds: it may be in no store, where it would be found. What has expired is not given anyway.
+    fn forget(&self) {
+        match &self.how {
+            _ if self.wanted.expired => {}
+            How::Get(key) => self.core.cache.wrote(key),
+            How::Query(..) | How::Scan(_) => self.core.cache.wrote_all(),
         }
     }
 

@@ -90,7 +90,10 @@ mod transact;
 mod unread;
 mod write;
 
-pub use cache::{Age, Drained, Fetched, Loaded, Loader, Look, Origin, StaleReason, Unwritten, Why};
+pub use cache::{
+    Age, CollectionLoader, Drained, Fetched, Loaded, LoadedCollection, Loader, Look, Origin, StaleReason,
+    Unwritten, Why,
+};
 pub use collection::{Collection, Entries, Gather, Members};
 pub use error::{Error, Invalid, Obstacle};
 pub use invalidate::{Invalidation, InvalidationPlan, Progress};
@@ -106,11 +109,12 @@ pub use invalidate::{Invalidation, InvalidationPlan, Progress};
 /// use larder::Store;
 ///
 /// larder::schema!("examples/notes.larder");
-/// use notes::{NewNote, Notes};
+/// use notes::{NewNote, NewNoteRequired, Notes};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let notes = Notes::open(Store::memory().await).await?;
-/// let milk = NewNote { owner: "ada".into(), title: "milk".into(), text: "two litres".into(), views: None };
+/// // What must be given, by name where two could be swapped. A field that may be left out has a method: `.views(7)`.
+/// let milk = NewNote::new(NewNoteRequired { owner: "ada".into(), title: "milk".into(), text: "two litres".into() });
 /// milk.check()?;
 /// notes.notes().create(milk).await?;
 ///
@@ -123,7 +127,7 @@ pub use invalidate::{Invalidation, InvalidationPlan, Progress};
 /// ```
 pub use larder_macros::schema;
 pub use larder_model::{Clock, Number, UnixTime};
-pub use larder_schema::{Environment, Fields, Schema, Value, Violation, jiff};
+pub use larder_schema::{Environment, Fields, Schema, Value, Violation, ViolationFault, jiff};
 pub use lifecycle::{Claim, Claims, Group, Lease, Lifecycle, Listing, Standing};
 pub use observe::{Stats, emf, prometheus};
 pub use query::{Explanation, Page, Query};

@@ -447,7 +447,7 @@ impl<R> std::ops::Deref for Standing<R> {
     }
 }
 
-/// A partition of the index that holds a state, spoken in fields: `"DE"`, not `COUNTRY#DE`.
+/// A partition of the index that holds a state, expressed in fields: `"DE"`, not `COUNTRY#DE`.
 ///
 /// ```
 /// use larder::{Group, Value};
@@ -616,7 +616,7 @@ impl Track {
             return true;
         }
         let is_past = |apart| until.plus(apart).seconds() < self.core.unix_now().seconds();
-        // Nobody else's clock is in it: what it says is so, also when a test has stopped it.
+        // No other clock is involved: this one is right, also when a test has stopped it.
         if self.core.store.has_one_clock() {
             return is_past(Duration::ZERO);
         }
@@ -725,7 +725,7 @@ impl Track {
     /// As much of an error as is kept.
     fn kept_error(&self, error: &str) -> String {
         let (schema, entity) = (&self.core.schema, self.core.entity());
-        if entity.fields.iter().any(|field| schema.tells_secret(entity, field)) {
+        if entity.fields.iter().any(|field| schema.reveals_secret(entity, field)) {
             return UNTOLD.to_owned();
         }
         bounded(&without_keys(error))

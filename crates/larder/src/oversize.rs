@@ -2,13 +2,13 @@
 //!
 //! What an item is found, conditioned or ordered by always stays in it, in the *head*. The rest can be moved:
 //!
-//! - Packed: the moved attributes, as the engine's item bytes, compressed by gzip, in `larder_packed`.
+//! - Packed: the moved attributes, as item bytes, in the format of `larder-model` that the engine writes too, compressed by gzip, in `larder_packed`.
 //! - Split: the same bytes, not compressed, cut into chunks. A chunk is an item of its own beside the head, with
 //!   `larder_chunk`, the head's TTL, and the head's key followed by `#larder#VERSION#NUMBER` (in the sort key where
 //!   there is one). The head is written last. Its `larder_parts` says which version, how many and their checksum.
 //!
 //! Every write has a version of its own, so a reader never joins halves of two writes: what does not fit
-//! together is as good as absent. The chunks of what was replaced or deleted are removed after it.
+//! together counts as absent. The chunks of what was replaced or deleted are removed after it.
 
 use std::io::{Read as _, Write as _};
 
@@ -37,9 +37,9 @@ const WORTH_PACKING_BYTES: usize = 1024;
 const UNPACKED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const WRITES_AT_ONCE: usize = 4;
 
-/// Whether an item is not kept as it is.
+/// Whether an item has to be packed or split.
 pub(crate) fn is_oversize(core: &Core, item: &Item) -> bool {
-    // What was read in parts says so still.
+    // What was read in parts is still marked as such.
     item.size() > ITEM_BYTES_MAX || item.contains(PARTS) || !long(core, item).is_empty()
 }
 
@@ -53,19 +53,6 @@ pub(crate) fn may_pack(core: &Core) -> bool {
     core.entity().policy.may_pack()
 }
 
-/// Whether what a put met is what it had written itself.
-pub(crate) async fn is_ours(core: &Core, prepared: &Prepared, found: Option<&Item>) -> bool {
-    let Some(parts) = prepared.head.get(PARTS) else { return false };
-    match found {
-        Some(found) => found.get(PARTS) == Some(parts),
-        // Not every store tells what is there instead.
-        None => {
-            let head = core.head(&core.key_of(&prepared.head), true).await;
-            head.is_ok_and(|head| head.is_some_and(|head| head.get(PARTS) == Some(parts)))
-        }
-    }
-}
-
 /// An item as it is stored: a head that fits, and the chunks to write before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
@@ -77,6 +64,19 @@ impl Prepared {
     /// An item that is known to fit.
     pub(crate) fn of(head: Item) -> Self {
         Self { head, chunks: Vec::new() }
+    }
+
+    /// Whether a head that was found is this one. The parts of every write have a version of its own.
+    pub(crate) fn is_stored_as(&self, found: &Item) -> bool {
+        match self.head.contains(PARTS) {
+            true => self.has_parts_of(found),
+            false => self.head == *found,
+        }
+    }
+
+    /// Whether a head that was found is about the very chunks of this one.
+    pub(crate) fn has_parts_of(&self, found: &Item) -> bool {
+        self.head.get(PARTS).is_some_and(|parts| found.get(PARTS) == Some(parts))
     }
 }
 
@@ -261,7 +261,7 @@ impl Core {
     }
 }
 
-/// Writes what has to be there before the head is.
+/// Writes the chunks, before the head.
 pub(crate) async fn write_chunks(core: &Core, prepared: &Prepared) -> Result<(), store::Error> {
     let writes = futures_util::stream::iter(prepared.chunks.clone()).map(|item| async move {
         let options = WriteOptions::default();

@@ -302,7 +302,7 @@ impl Plan {
         })
     }
 
-    /// Something is still going on.
+    /// The store is still changing something.
     pub fn is_busy(&self) -> bool {
         self.tables.iter().any(|table| table.busy.is_some())
     }
@@ -672,7 +672,7 @@ impl Run<'_> {
         let still = self.current.steps(self.permissions).into_iter();
         let ignored = still.into_iter().any(|(at, left)| at.name == table && *left == step);
         if ignored {
-            let why = "the store took it without effect".to_owned();
+            let why = "the store accepted it, but nothing changed".to_owned();
             self.watch.event(Event::Ignored { table: &table, step: &step, why: &why });
             self.applied.ignored.push((table, step, why));
         } else {

@@ -1,6 +1,6 @@
 //! Queries: what an index, or the table's own key, answers in one range.
 //!
-//! A query is spoken in fields: the partition as the schema names it, the range by values of the sort key. What
+//! A query is expressed in fields: the partition as the schema names it, the range by values of the sort key. What
 //! has expired is left out, and so is whatever else lives in the same partition.
 //!
 //! Promises:
@@ -59,7 +59,7 @@ const LAST_CHARACTER: char = char::MAX;
 #[must_use = "a query is sent by `page`, `all`, `stream` or `count`"]
 pub struct Query<V, S = Value> {
     core: Arc<Core>,
-    /// What was asked wrongly is told when it is sent.
+    /// A mistake in it is reported when it is sent.
     asked: Result<Asked, Error>,
     types: PhantomData<fn(S) -> V>,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Asked {
     once: bool,
 }
 
-/// What is told of a reading, beside the records.
+/// What a read reports, beside the records.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) unread: Unread,
@@ -407,12 +407,13 @@ impl<V: View, S: FieldType> Query<V, S> {
     ///
     /// ```
     /// # larder::schema!("examples/notes.larder");
-    /// # use notes::{NewNote, Notes};
+    /// # use notes::{NewNote, NewNoteRequired, Notes};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let notes = Notes::open(larder::Store::memory().await).await?;
     /// for title in ["milk", "mint", "salt"] {
-    ///     let note = NewNote { owner: "ada".into(), title: title.into(), text: String::new(), views: None };
+    ///     let given = NewNoteRequired { owner: "ada".into(), title: title.into(), text: String::new() };
+    ///     let note = NewNote::new(given);
     ///     notes.notes().create(note).await?;
     /// }
     /// assert_eq!(notes.notes().within("ada").begins_with("mi").count().await?, 2);
@@ -926,7 +927,7 @@ impl Asked {
         })
     }
 
-    /// Whether what is read says when it ends.
+    /// Whether the projection has the TTL.
     fn shows_end(&self, core: &Core) -> bool {
         let mut ends = core.ends_in();
         self.index(core).is_none_or(|index| ends.all(|end| index.holds(core.table(), end)))

@@ -97,7 +97,7 @@ impl<R: Record> Shelf<R> {
 #[must_use = "a scan is begun by `page`, `all` or `stream`"]
 pub struct Scan<R> {
     core: Arc<Core>,
-    /// What was asked wrongly is told when it begins.
+    /// A mistake in it is reported when it begins.
     asked: Result<Asked, Error>,
     record: PhantomData<fn() -> R>,
 }
@@ -138,7 +138,7 @@ pub struct Estimate {
     pub bytes: u64,
     /// What reading them takes.
     pub units: Units,
-    /// Whether one page shows it all. What follows otherwise is reckoned to be like the first page.
+    /// Whether one page shows it all. Otherwise the rest is estimated from the first page.
     pub exact: bool,
     /// Whether the schema states how much is stored. If not, an estimate that is not exact is the least it can be.
     pub stated: bool,

@@ -248,12 +248,12 @@ impl Draft<Entry> for Fields {}
 ///
 /// ```
 /// # larder::schema!("examples/library.larder");
-/// # use library::{Library, NewBook, NewLoan};
+/// # use library::{Library, NewBook, NewLoan, NewLoanRequired};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let library = Library::open(larder::Store::memory().await).await?;
 /// # let now = library.store().clock().now();
-/// let loan = NewLoan { isbn: "1".to_owned(), number: None, reader: "Ada".to_owned() };
+/// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() });
 /// let loan = library.loans().create(loan).await?;
 /// let ends = loan.kept().expires().expect("a loan has a TTL");
 /// assert!(ends.millis() - now.millis() <= 14 * 24 * 60 * 60 * 1000);
@@ -428,7 +428,7 @@ impl fmt::Debug for Entry {
         let mut shown = f.debug_struct(core.name());
         for (name, value) in &self.fields {
             let field = core.entity().field(name);
-            if field.is_some_and(|field| core.schema.tells_secret(core.entity(), field)) {
+            if field.is_some_and(|field| core.schema.reveals_secret(core.entity(), field)) {
                 shown.field(name, &format_args!("a secret"));
             } else {
                 shown.field(name, value);

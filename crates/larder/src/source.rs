@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use larder_schema::schema::{Pace, Source as Settings};
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::backoff;
 use crate::breaker::Breaker;
@@ -363,7 +363,7 @@ impl Source {
             if tried >= retries {
                 return Err(error);
             }
-            sleep(backoff::spread(backoff::doubled((millis(first), millis(longest)), tried + 1))).await;
+            backoff::pause((millis(first), millis(longest)), tried + 1).await;
         }
         unreachable!("the loop ends by returning")
     }

@@ -37,15 +37,15 @@ use larder_model::{
 use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
 
-pub(crate) use bounded::Patience;
 pub use bounded::at_most;
+pub(crate) use bounded::{Patience, again};
 #[cfg(feature = "dynamodb")]
 pub use client::Inside;
 #[cfg(feature = "dynamodb")]
 #[doc(hidden)]
 pub use dynamodb::connection;
 #[cfg(feature = "dynamodb")]
-pub(crate) use dynamodb::{once, read_item, sdk_error, sdk_value, value_of};
+pub(crate) use dynamodb::{read_item, sdk_error, sdk_value, value_of};
 pub use faults::{Fault, Faults};
 pub use items::Page;
 pub use larder_engine::{Lookback, PastChange};
@@ -445,12 +445,6 @@ async fn connect(address: &Address, clock: Clock) -> Result<Arc<dyn Backend>, Er
             Arc::new(dynamodb::DynamoDb::connect(endpoint.as_deref(), clock).await?)
         }
     })
-}
-
-/// Runs a request that is not to be sent again. Only the SDK does that, by itself.
-#[cfg(not(feature = "dynamodb"))]
-pub(crate) async fn once<T>(request: impl Future<Output = T>) -> T {
-    request.await
 }
 
 fn is_empty(directory: &Path) -> bool {

@@ -110,7 +110,6 @@ impl System {
         Ok(system)
     }
 
-    /// A system on whatever is in the store.
     /// A schema on a store whose tables are left as they are, and may be missing: to look at what is there.
     ///
     /// ```

@@ -60,13 +60,13 @@ impl System {
 ///
 /// ```
 /// # larder::schema!("examples/library.larder");
-/// # use library::{Library, NewBook, NewLoan};
+/// # use library::{Library, NewBook, NewLoan, NewLoanRequired};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let library = Library::open(larder::Store::memory().await).await?;
 /// let (books, loans) = (library.books(), library.loans());
 /// books.create(NewBook::new("1")).await?;
-/// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+/// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() }).number(1);
 /// let lend = || library.transaction().update(books.update("1").add_copies(-1)).create(&loans, loan.clone());
 /// lend().run().await?;
 /// assert!(lend().run().await.is_err(), "there are no copies left");
@@ -76,11 +76,11 @@ impl System {
 /// ```
 #[must_use = "a transaction happens when it is run"]
 pub struct Transaction {
-    steps: Vec<Step>,
+    steps: Vec<PlannedStep>,
     token: Option<String>,
 }
 
-struct Step {
+struct PlannedStep {
     core: Arc<Core>,
     work: Result<Work, Error>,
 }
@@ -141,12 +141,12 @@ impl Transaction {
     ///
     /// ```
     /// # larder::schema!("examples/library.larder");
-    /// # use library::{Library, NewLoan};
+    /// # use library::{Library, NewLoan, NewLoanRequired};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let library = Library::open(larder::Store::memory().await).await?;
     /// let (books, loans) = (library.books(), library.loans());
-    /// let loan = NewLoan { isbn: "1".to_owned(), number: Some(1), reader: "Ada".to_owned() };
+    /// let loan = NewLoan::new(NewLoanRequired { isbn: "1".to_owned(), reader: "Ada".to_owned() }).number(1);
     /// let lend = library.transaction().check(&books, "1").create(&loans, loan);
     /// assert!(matches!(lend.run().await, Err(larder::Error::Cancelled(_))), "there is no such book");
     /// # Ok(())
@@ -202,7 +202,7 @@ impl Transaction {
     }
 
     fn step(mut self, core: &Arc<Core>, work: Result<Work, Error>) -> Self {
-        self.steps.push(Step { core: Arc::clone(core), work });
+        self.steps.push(PlannedStep { core: Arc::clone(core), work });
         self
     }
 
@@ -290,7 +290,7 @@ impl Transaction {
                 }
                 ("ConditionalCheckFailed", Ok(Work::Check { there: true, .. })) => "there is none".to_owned(),
                 ("ConditionalCheckFailed", _) if reason.item.is_none() && !write.raced => {
-                    "there is none, or it does not allow the change".to_owned()
+                    "it does not exist, or a check refuses the change".to_owned()
                 }
                 ("ConditionalCheckFailed", _) => "it does not allow the change any more".to_owned(),
                 ("TransactionConflict", _) => "somebody else is writing it".to_owned(),
@@ -327,7 +327,7 @@ impl Write {
     }
 }
 
-impl Step {
+impl PlannedStep {
     /// The record it is about, as far as that can be told before it is checked.
     fn key(&self) -> Option<Item> {
         match self.work.as_ref().ok()? {

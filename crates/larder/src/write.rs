@@ -10,8 +10,8 @@
 //! wrote             loads of the keys are overtaken, L1 forgets them, what waited behind before is dropped
 //! ```
 //!
-//! No other file of the layer asks a store to write records. What waits behind is sent from here too, by the worker whose turn it is;
-//! a shared flight, which is no record, is sent and nobody is told.
+//! No other file of the layer asks a store to write records. What is to be written behind is queued here ([`Core::queue`]), and sent from
+//! here by the worker whose turn it is; a shared flight, which is no record, is sent and nobody is told.
 //!
 //! Promises:
 //! - What was written behind before a write was asked for never lands on it.
@@ -19,6 +19,8 @@
 //!   It is given to those who asked for it, and not kept. What cannot be known: where nothing was there, that somebody has
 //!   written and removed a record meanwhile; and where the time of what was there is over, who removed it.
 //! - A write that was made is no error, whatever becomes of the clean-up behind it.
+//! - A write whose answer is lost is made once. What has a condition is sent again, and knows its own when it meets it. What adds to
+//!   something cannot know, and is an error: [`Unanswered`](store::Error::Unanswered).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -37,17 +39,22 @@ use larder_schema::{ABSENT, FRESH_UNTIL, PACKED, PARTS, VERSION};
 
 use crate::batch::{self, Target};
 use crate::cache::freshness::STORED_AT;
-use crate::cache::{EntityCache, FLIGHT, FLIGHT_BY, Turns, Write};
+use crate::cache::{self, EntityCache, FLIGHT, FLIGHT_BY, Turns, Waiting, Write};
 use crate::entity::{Core, and, or};
 use crate::oversize::Prepared;
 use crate::store::{READ_ATTRIBUTES_MAX, Store, unchanged};
-use crate::{Error, lifecycle, oversize, store};
+use crate::{Error, backoff, lifecycle, oversize, store};
 
 /// How often a write that depends on what it read is tried again when that has changed.
 pub(crate) const RACES_MAX: u32 = 32;
+/// The first and the longest pause of one who has lost more than one.
+const RACE_PAUSE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 
 /// How often a transaction is sent whose answer does not come.
 const TOGETHER_ATTEMPTS_MAX: u32 = 8;
+
+/// How often a write of one item is sent whose answer does not come.
+pub(crate) const ATTEMPTS_MAX: u32 = 4;
 
 /// What a write may take the place of.
 #[derive(Clone, Debug)]
@@ -85,15 +92,6 @@ pub(crate) enum Action {
     Check,
 }
 
-/// What becomes of what waits to be written behind for the key of a write that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    /// It is older, and dropped.
-    Dropped,
-    /// What was older has been written or looked at before; what waits now came after it.
-    Kept,
-}
-
 impl Core {
     /// Writes a whole item, and gives back the head of what was there.
     pub(crate) async fn save(&self, item: Item, condition: Option<Condition>) -> Result<Option<Item>, Error> {
@@ -129,13 +127,13 @@ impl Core {
         waiting: Waiting,
     ) -> Result<Option<Item>, Error> {
         let key = planned.key.clone();
-        let turns = self.cache.turns([&key]).await;
-        let sent = self.send(planned).await;
-        self.cache.wrote(&key);
-        if sent.is_ok() && waiting == Waiting::Dropped {
-            self.cache.replaced(&key, &turns);
-        }
-        sent
+        // Boxed: it is moved into its turn, and on from there.
+        let made = Box::pin(async {
+            let sent = self.send(planned).await;
+            self.cache.wrote(&key);
+            sent
+        });
+        self.cache.behind.line.write(cache::identity(&key), waiting, made).await
     }
 
     /// Sends one write whose turn it is, and sees to the parts of what it makes and replaces. Nobody else is told.
@@ -145,34 +143,58 @@ impl Core {
         match action {
             Action::Put(prepared) => {
                 oversize::write_chunks(self, &prepared).await?;
+                let is_conditional = options.condition.is_some();
                 let request = PutItem { table, item: prepared.head.clone(), options };
-                match self.store.put_item(request).await {
+                let (answer, is_again) = match is_conditional {
+                    true => answered(|| self.store.put_item(request.clone())).await,
+                    false => (self.store.put_item(request).await, false),
+                };
+                let error = match answer {
+                    // The SDK has sent it again, and met what it had written: these chunks are the new ones.
+                    Ok(Some(old)) if prepared.has_parts_of(&old) => return Ok(None),
                     Ok(old) => {
                         if let Some(old) = &old {
                             oversize::clean(self, old).await;
                         }
-                        Ok(old)
+                        return Ok(old);
                     }
-                    // The answer to the first try was lost on its way, and it was tried again: its parts have a version of
-                    // their own.
-                    Err(store::Error::Condition { item: found })
-                        if oversize::is_ours(self, &prepared, found.as_deref()).await =>
-                    {
-                        Ok(None)
+                    Err(store::Error::Condition { item }) if is_again => {
+                        let found = match item {
+                            Some(found) => Some(*found),
+                            // Not every store tells what is there instead.
+                            None => self.head(&key, true).await?,
+                        };
+                        if found.as_ref().is_some_and(|found| prepared.is_stored_as(found)) {
+                            return Ok(None);
+                        }
+                        store::Error::Condition { item: found.map(Box::new) }
                     }
-                    Err(error) => {
-                        oversize::discard(self, &prepared, &error).await;
-                        Err(error.into())
-                    }
-                }
+                    Err(error) => error,
+                };
+                oversize::discard(self, &prepared, &error).await;
+                Err(error.into())
             }
             Action::Update(update) => {
                 let options = WriteOptions { return_values: ReturnValues::AllNew, ..options };
                 Ok(self.store.update_item(UpdateItem { table, key, update: Some(update), options }).await?)
             }
             Action::Delete => {
-                let Some(head) = self.store.delete_item(DeleteItem { table, key, options }).await? else {
-                    return Ok(None);
+                let is_conditional = options.condition.is_some();
+                let request = DeleteItem { table, key: key.clone(), options };
+                let (answer, is_again) = match is_conditional {
+                    true => answered(|| self.store.delete_item(request.clone())).await,
+                    false => (self.store.delete_item(request).await, false),
+                };
+                let head = match answer {
+                    Ok(Some(head)) => head,
+                    Ok(None) => return Ok(None),
+                    // What was to be removed is gone, by the try whose answer was lost or by somebody else.
+                    Err(store::Error::Condition { item: None })
+                        if is_again && self.head(&key, true).await?.is_none() =>
+                    {
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error.into()),
                 };
                 // It is gone, whatever can still be read of it.
                 let whole = oversize::join(self, head.clone()).await;
@@ -188,14 +210,36 @@ impl Core {
 
     /// Writes what waits to be written behind for a key, for a write that builds on what is there.
     pub(crate) async fn flush_pending(&self, key: &Item) -> Result<(), Error> {
-        let turns = self.cache.turns([key]).await;
-        if let Some(pending) = turns.older() {
-            let written = self.write_over(pending.item.clone(), &pending.over).await;
-            self.cache.wrote(key);
-            let _ = written?;
-            self.cache.flushed(key, &turns);
+        let write = |pending: Arc<Write>| {
+            Box::pin(async move {
+                let written = self.write_over(pending.item.clone(), &pending.over).await;
+                self.cache.wrote(key);
+                written.map(|_| ())
+            })
+        };
+        if self.cache.behind.line.flush(cache::identity(key), write).await? {
+            self.cache.behind.flushed();
         }
         Ok(())
+    }
+
+    /// Has a whole item written behind, whatever is there. Readers in this process see it at once.
+    pub(crate) fn queue(self: &Arc<Self>, item: Item) -> Result<(), Error> {
+        let key = self.key_of(&item);
+        self.cache.behind.push(self, item, Over::Anything)?;
+        self.cache.wrote(&key);
+        Ok(())
+    }
+
+    /// Has what a source gave written behind, unless somebody in this process has written since it was asked. What others have
+    /// written is looked at when it is written. It is kept in L1 by whoever loaded it.
+    pub(crate) fn queue_loaded(
+        self: &Arc<Self>,
+        item: Item,
+        seen: Option<&Item>,
+        pending: Option<&Arc<Write>>,
+    ) -> Result<Outcome, Error> {
+        self.cache.behind.push_loaded(self, item, seen, pending)
     }
 
     /// Writes what a source gave, unless somebody has written since it was asked. In the place of the write behind that was
@@ -242,7 +286,7 @@ impl Core {
         let key = self.key_of(&item);
         let still = over.condition(self, self.unix_now());
         for lost in 0..RACES_MAX {
-            stand_back(lost).await;
+            back_off(lost).await;
             let (item, condition) = match self.keeps() {
                 true => self.planned_over(item.clone()).await.map(|(item, same)| (item, Some(same)))?,
                 false => (item.clone(), None),
@@ -422,9 +466,9 @@ pub(crate) async fn many(
     }
     let writes = futures_util::stream::iter(batches).map(|batch| async move {
         let keys: Vec<Item> = batch.iter().map(|write| target.key_of_write(write)).collect();
-        let Some(cache) = cache else { return patiently(target, batch).await };
+        let Some(cache) = cache else { return until_done(target, batch).await };
         let turns = cache.turns(&keys).await;
-        let outcomes = patiently(target, batch).await;
+        let outcomes = until_done(target, batch).await;
         for key in &keys {
             cache.wrote(key);
             if !outcomes.contains_key(&item_bytes::encode(key)) {
@@ -443,7 +487,7 @@ pub(crate) async fn many(
 }
 
 /// Sends one batch until all of it is done, and gives back what was not written, and why.
-async fn patiently(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
+async fn until_done(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, Result<(), Error>> {
     let mut outcomes = HashMap::new();
     let mut fail = |left: &[BatchWrite], error: &store::Error| {
         for write in left {
@@ -459,7 +503,7 @@ async fn patiently(target: &Target, batch: Vec<BatchWrite>) -> HashMap<Vec<u8>, 
             // One that the table cannot take has all of them refused.
             Err(error) if left.len() > 1 && !error.is_transient() => {
                 for write in left {
-                    outcomes.extend(Box::pin(patiently(target, vec![write])).await);
+                    outcomes.extend(Box::pin(until_done(target, vec![write])).await);
                 }
                 break;
             }
@@ -586,11 +630,31 @@ impl Over {
     }
 }
 
+/// The answer to a write under a condition, and whether one was lost before it came: then the write may have met itself.
+async fn answered<F>(send: impl Fn() -> F) -> (Result<Option<Item>, store::Error>, bool)
+where
+    F: Future<Output = Result<Option<Item>, store::Error>>,
+{
+    let mut lost = None;
+    let answer = store::again(ATTEMPTS_MAX, send, |answer| match answer {
+        Err(error) if error.may_have_happened() => {
+            lost = Some(error.clone());
+            true
+        }
+        Err(error) => lost.is_some() && error.is_transient(),
+        Ok(_) => false,
+    });
+    match (answer.await, lost) {
+        // Whatever came after it, the attempt that nobody answered may have been carried out.
+        (Err(error), Some(lost)) if error.is_transient() => (Err(lost), true),
+        (answer, lost) => (answer, lost.is_some()),
+    }
+}
+
 /// Those who have lost races for one item come back apart, so that each wins in the end.
-pub(crate) async fn stand_back(lost: u32) {
+pub(crate) async fn back_off(lost: u32) {
     if lost > 1 {
-        let millis = fastrand::u64(0..=1 << lost.min(6));
-        tokio::time::sleep(Duration::from_millis(millis)).await;
+        backoff::pause(RACE_PAUSE, lost - 1).await;
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use larder::{Collection, Entries, Error, Fields, Look, Origin, Store, System, Value};
+use larder::{Collection, Entries, Error, Fields, Load, Look, Origin, Store, System, Value};
 use larder_model::AttributeValue;
 
 fn id() -> Fields {
@@ -43,6 +43,66 @@ fn whole(bytes: usize) -> Vec<(String, Fields)> {
 
 fn horses(system: &System) -> Collection<Entries> {
     system.collection("Horse").unwrap()
+}
+
+const ALBUMS: &str = r#"
+system albums
+source web { }
+table albums {
+  name  "albums-{stage}"
+  key   pk / sk
+  ttl   ends
+  entity Cover from web {
+    key   "ALBUM#{id}" / "COVER"
+    ttl   100s
+    grace 1h
+    input id: string nonempty
+    artist:   string
+  }
+  entity Tracks from web {
+    key   "ALBUM#{id}" / "TRACKS"
+    ttl   100s
+    grace 1h
+    input id: string nonempty
+    count:    int
+  }
+  collection Album { Cover, Tracks }
+}
+param stage: string = "dev" from ENV
+"#;
+
+#[test]
+fn a_collection_whose_source_says_not_modified_is_renewed() {
+    stores::run(async {
+        let store = Store::memory().await;
+        let albums: Collection<Entries> =
+            systems::open_text(ALBUMS, &store).await.collection("Album").unwrap();
+        let key = || Fields::from([("id".to_owned(), "1".into())]);
+        let given = Arc::new(AtomicUsize::new(0));
+        let load = {
+            let given = Arc::clone(&given);
+            move |_: Fields, known: larder::Known| {
+                let answer = match known.etag() {
+                    Some("v1") => Load::not_modified(),
+                    _ => {
+                        given.fetch_add(1, Ordering::SeqCst);
+                        let cover = Fields::from([("artist".to_owned(), "Nina".into())]);
+                        let tracks = Fields::from([("count".to_owned(), Value::from(9))]);
+                        Load::value(vec![("Cover".to_owned(), cover), ("Tracks".to_owned(), tracks)])
+                            .etag("v1")
+                    }
+                };
+                async { Ok::<_, std::io::Error>(answer) }
+            }
+        };
+        let first = albums.fetch_with(key(), load.clone()).await.unwrap();
+        assert_eq!((first.origin(), given.load(Ordering::SeqCst)), (&Origin::Source, 1));
+        store.clock().advance(Duration::from_secs(200));
+        let again = albums.fetch_with(key(), load.clone()).await.unwrap();
+        assert_eq!((again.origin(), given.load(Ordering::SeqCst)), (&Origin::Source, 1));
+        assert_eq!(again.0.len(), 2);
+        assert_eq!(albums.fetch_with(key(), load).await.unwrap().origin(), &Origin::Store);
+    });
 }
 
 #[test]

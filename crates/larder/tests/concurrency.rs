@@ -45,7 +45,7 @@ use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use flight::{Flights, Joined};
 use queue::{Pushed, Queue};
 use shared_flight::{FlightStore, Winner, race};
-use turns::Line;
+use turns::{Line, Waiting};
 
 const RUNS: usize = 2000;
 
@@ -225,7 +225,7 @@ struct Key {
 
 impl Key {
     fn new() -> Self {
-        Self { line: Arc::new(Line::new(10)), stored: Arc::default(), workers: Arc::default() }
+        Self { line: Arc::new(Line::new(10, u32::eq)), stored: Arc::default(), workers: Arc::default() }
     }
 
     /// A request: it is under way, and then it is made.
@@ -260,29 +260,26 @@ impl Key {
         }
     }
 
-    /// `Core::write_in_turn`: a whole write.
+    /// As `Core::write_in_turn` makes a whole write.
     async fn put(&self, value: u32) {
-        let turns = self.line.turns(vec![1]).await;
-        self.store(value).await;
-        turns.drop_older(&1, u32::eq);
+        let made = async { Ok::<(), ()>(self.store(value).await) };
+        self.line.write(1, Waiting::Dropped, made).await.expect("it cannot fail");
     }
 
-    /// `Core::flush_pending`, as before a write that builds on what is there.
+    /// As `Core::flush_pending` does before a write that builds on what is there.
     async fn flush(&self) {
-        let turns = self.line.turns(vec![1]).await;
-        if let Some(pending) = turns.older() {
-            self.store(*pending).await;
-            turns.drop_older(&1, u32::eq);
-        }
+        let write = async |pending: u32| Ok::<(), ()>(self.store(pending).await);
+        self.line.flush(1, write).await.expect("it cannot fail");
     }
 
-    /// `Shelf::get`: what waits, else what the store holds.
+    /// `Shelf::get`: what waits, before or after the store was asked, else what the store holds.
     async fn get(&self) -> Option<u32> {
         if let Some(pending) = self.line.queue.pending(&1) {
             return Some(pending);
         }
         yield_now().await;
-        self.stored.lock().unwrap().last().copied()
+        let stored = self.stored.lock().unwrap().last().copied();
+        self.line.queue.pending(&1).or(stored)
     }
 
     async fn drain(&self) {

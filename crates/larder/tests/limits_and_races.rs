@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use larder::{Entry, Error, Fields, Load, Number, Shelf, Store, System, Value};
+use larder::{Entry, Error, Fields, Load, Number, Shelf, Store, System, Value, ViolationFault};
 use larder_model::AttributeValue;
 use tokio::sync::Notify;
 
@@ -49,6 +49,39 @@ async fn a_fraction_is_not_added_to_a_whole_number() {
     let added = things.update(id("1")).add("count", number("0.5")).await;
     assert!(matches!(added, Err(Error::Invalid(_))), "{added:?}");
     assert_eq!(things.get(id("1")).await.unwrap().unwrap().fields["count"], Value::from(0));
+}
+
+/// The kind of what is wrong with one field.
+fn fault(refused: Result<Entry, Error>) -> ViolationFault {
+    let Err(Error::Invalid(invalid)) = refused else { panic!("{refused:?}") };
+    assert_eq!(invalid.violations.len(), 1, "{invalid}");
+    invalid.violations[0].fault
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_change_has_its_kind() {
+    let body = "count: int default 0\ntext: string\ntags: [string]? len 0..=2\nletters = text.len()\n\
+        lifecycle state {\nstate new \"NEW\"\nstate old \"OLD\"\nage: new -> old set text\n}";
+    let (_, _, things) = open(body).await;
+    things.create(thing([("text", Value::from("x"))])).await.unwrap();
+    let update = || things.update(id("1"));
+    let one = || vec!["a".to_owned()];
+    assert_eq!(fault(update().set("unheard", 1).await), ViolationFault::Unknown);
+    assert_eq!(fault(update().clear("text").await), ViolationFault::Missing);
+    assert_eq!(fault(update().set("count", "many".to_owned()).await), ViolationFault::Type);
+    assert_eq!(fault(update().add("count", number("0.5")).await), ViolationFault::Type);
+    assert_eq!(fault(update().append("text", one()).await), ViolationFault::Type);
+    assert_eq!(fault(update().insert("text", one()).await), ViolationFault::Type);
+    assert_eq!(fault(update().set("id", "2".to_owned()).await), ViolationFault::Check);
+    assert_eq!(fault(update().set("letters", 2).await), ViolationFault::Check);
+    assert_eq!(fault(update().set("tags", one()).append("tags", one()).await), ViolationFault::Check);
+    assert_eq!(fault(update().append("tags", vec!["a".to_owned(); 3]).await), ViolationFault::Check);
+    let state = things.lifecycle("state").unwrap();
+    assert_eq!(fault(state.run(id("1"), "age", Fields::new()).await), ViolationFault::Missing);
+    let strange = fields([("text", Value::from("y")), ("unheard", Value::from(1))]);
+    assert_eq!(fault(state.run(id("1"), "age", strange).await), ViolationFault::Unknown);
+    let wrong = fields([("text", Value::from(1))]);
+    assert_eq!(fault(state.run(id("1"), "age", wrong).await), ViolationFault::Type);
 }
 
 #[tokio::test]

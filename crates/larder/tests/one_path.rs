@@ -351,11 +351,29 @@ async fn chunks_that_cannot_be_removed_fail_no_write() {
     }
 }
 
-/// The SDK's way to an engine, on which the answers to some puts are lost.
+/// The SDK's way to an engine, on which the answers to some writes are lost.
 #[derive(Clone, Debug)]
 struct Lossy {
     below: SharedHttpClient,
-    lost: Arc<AtomicUsize>,
+    losses: Arc<Losses>,
+}
+
+/// Which answers to writes of one item are lost: so many, after so many that arrive.
+#[derive(Debug, Default)]
+struct Losses {
+    arriving: AtomicUsize,
+    lost: AtomicUsize,
+}
+
+const WRITES: [&str; 3] = ["PutItem", "UpdateItem", "DeleteItem"];
+
+impl Losses {
+    fn next_is_lost(&self) -> bool {
+        let one_less = |counter: &AtomicUsize| {
+            counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+        };
+        !one_less(&self.arriving) && one_less(&self.lost)
+    }
 }
 
 impl HttpClient for Lossy {
@@ -365,21 +383,21 @@ impl HttpClient for Lossy {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         let connector = self.below.http_connector(settings, components);
-        SharedHttpConnector::new(LossyConnector { connector, lost: Arc::clone(&self.lost) })
+        SharedHttpConnector::new(LossyConnector { connector, losses: Arc::clone(&self.losses) })
     }
 }
 
 #[derive(Debug)]
 struct LossyConnector {
     connector: SharedHttpConnector,
-    lost: Arc<AtomicUsize>,
+    losses: Arc<Losses>,
 }
 
 impl HttpConnector for LossyConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let is_put = request.headers().get("x-amz-target").is_some_and(|target| target.ends_with(".PutItem"));
-        let less = |left: usize| left.checked_sub(1);
-        let is_lost = is_put && self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let is_write = WRITES.iter().any(|write| target.ends_with(&format!(".{write}")));
+        let is_lost = is_write && self.losses.next_is_lost();
         let answer = self.connector.call(request);
         HttpConnectorFuture::new(async move {
             let answer = answer.await?;
@@ -393,59 +411,244 @@ impl HttpConnector for LossyConnector {
 
 #[tokio::test]
 async fn a_sequence_takes_one_number_although_the_first_answer_was_lost() {
-    let (lost, stores) = forgetful_stores().await;
+    let (losses, stores) = forgetful_stores().await;
     for store in stores {
         let system = systems::open_text(LOANS, &store).await;
         let loans = shelf(&system, "Loan");
         let loan = || fields([("isbn", Value::from("1")), ("reader", Value::from("Ada"))]);
         for number in 1..4 {
-            lose_one_answer(&lost, &store);
+            lose_one_answer(&losses, &store);
             let made = loans.create(loan()).await.unwrap();
             assert_eq!(made.fields["number"], Value::from(number), "{}", store.place());
         }
-        lost.store(0, Ordering::SeqCst);
+        losses.lost.store(0, Ordering::SeqCst);
         assert_eq!(loans.within(["1"]).count().await.unwrap(), 3, "{}", store.place());
     }
 }
 
-/// A store on a client that loses the answers to some puts, and one in memory that is told to.
-async fn forgetful_stores() -> (Arc<AtomicUsize>, [Store; 2]) {
+/// A store on a client that loses the answers to some writes, and one in memory that is told to.
+async fn forgetful_stores() -> (Arc<Losses>, [Store; 2]) {
     let client = Store::memory().await.sdk_client().await.unwrap();
-    let lost = Arc::new(AtomicUsize::new(0));
+    let losses = Arc::<Losses>::default();
     let below = client.config().http_client().unwrap();
-    let config = client.config().to_builder().http_client(Lossy { below, lost: Arc::clone(&lost) });
+    let config = client.config().to_builder().http_client(Lossy { below, losses: Arc::clone(&losses) });
     let on_client = Store::on_client(aws_sdk_dynamodb::Client::from_conf(config.build()));
-    (lost, [on_client, Store::memory().await])
+    (losses, [on_client, Store::memory().await])
 }
 
-/// Has the next put carried out without an answer.
-fn lose_one_answer(lost: &AtomicUsize, store: &Store) {
-    lost.store(1, Ordering::SeqCst);
+/// Has the next write of one item carried out without an answer.
+fn lose_one_answer(losses: &Losses, store: &Store) {
+    losses.lost.store(1, Ordering::SeqCst);
     if store.place() == "memory:" {
-        store.faults().only(&["PutItem"]).fail_next(1, larder::store::Fault::LostAnswer);
+        store.faults().only(&WRITES).fail_next(1, larder::store::Fault::LostAnswer);
     }
+}
+
+/// Whether the answer that was to be lost has been.
+fn was_lost(losses: &Losses, store: &Store) -> bool {
+    store.place() == "memory:" || losses.lost.load(Ordering::SeqCst) == 0
 }
 
 #[tokio::test]
 async fn a_record_is_created_although_the_first_answer_was_lost() {
-    let (lost, stores) = forgetful_stores().await;
+    let (losses, stores) = forgetful_stores().await;
     for store in stores {
         for (settings, bytes) in [("", 10), ("oversize split", 10), ("oversize compress", 900_000)] {
             let place = format!("{} {settings}", store.place());
             let system = systems::open_text(&pages("", settings), &store).await;
             let pages = shelf(&system, "Page");
             let new = page("1", &"x".repeat(bytes));
-            lose_one_answer(&lost, &store);
+            lose_one_answer(&losses, &store);
             let made = pages.create(new.clone()).await.unwrap_or_else(|error| panic!("{place}: {error}"));
             assert_eq!(text_of(&made.fields).len(), bytes);
-            lost.store(0, Ordering::SeqCst);
+            losses.lost.store(0, Ordering::SeqCst);
             let again = pages.create(new.clone()).await;
             assert!(matches!(again, Err(Error::Exists { .. })), "{place}: it is the same, and not ours");
-            lose_one_answer(&lost, &store);
+            lose_one_answer(&losses, &store);
             let other = pages.create(page("1", "other")).await;
             assert!(matches!(other, Err(Error::Exists { .. })), "{place}: {other:?}");
         }
     }
+}
+
+const RUNS: &str = r#"
+system runs
+table runs {
+  name  "runs-{stage}"
+  key   id
+  entity Run {
+    versions on
+    id:    string nonempty
+    steps: int default 0
+    log:   [string]?
+    note:  string?
+    lifecycle state {
+      state waiting "WAITING"
+      state done    "DONE"
+      state dropped "DROPPED"
+      finish: waiting -> done     set note
+      drop:   waiting -> dropped
+    }
+  }
+}
+param stage: string = "dev" from ENV
+"#;
+
+fn run() -> Fields {
+    fields([("id", Value::from("1"))])
+}
+
+/// The item of the only record there is, as the store has it.
+async fn only_item(store: &Store) -> Item {
+    let mut items = Vec::new();
+    for table in store.list_tables().await.unwrap() {
+        items.extend(store.scan(larder::store::ops::Scan::of(table)).await.unwrap().items);
+    }
+    assert_eq!(items.len(), 1);
+    items.remove(0)
+}
+
+fn version_of(read: &Entry) -> i64 {
+    read.kept().version().unwrap()
+}
+
+fn is_in_doubt(error: &Error) -> bool {
+    matches!(error, Error::Store(larder::store::Error::Unanswered { .. }))
+}
+
+#[tokio::test]
+async fn a_record_that_was_read_is_put_although_the_first_answer_was_lost() {
+    let (losses, stores) = forgetful_stores().await;
+    for store in stores {
+        let place = store.place();
+        let runs = shelf(&systems::open_text(RUNS, &store).await, "Run");
+        let read = runs.create(run()).await.unwrap();
+        let mut mine = read.clone();
+        mine.fields.insert("note".to_owned(), Value::from("mine"));
+        lose_one_answer(&losses, &store);
+        let put = runs.put(mine).await.unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(was_lost(&losses, &store) && put.changed(), "{place}");
+        assert_eq!(runs.get(run()).await.unwrap().unwrap().fields["note"], Value::from("mine"), "{place}");
+
+        lose_one_answer(&losses, &store);
+        let late = runs.put(read).await;
+        assert!(matches!(late, Err(Error::Conflict { .. })), "{place}: it was read before: {late:?}");
+        losses.lost.store(0, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn an_update_whose_answer_was_lost_is_not_made_twice() {
+    let (losses, stores) = forgetful_stores().await;
+    for store in stores {
+        let place = store.place();
+        let runs = shelf(&systems::open_text(RUNS, &store).await, "Run");
+        let read = runs.create(run()).await.unwrap();
+
+        lose_one_answer(&losses, &store);
+        let added = runs.update(run()).add("steps", 1).await.unwrap_err();
+        assert!(was_lost(&losses, &store) && is_in_doubt(&added), "{place}: {added}");
+        lose_one_answer(&losses, &store);
+        let appended = runs.update(run()).append("log", vec!["begun".to_owned()]).await.unwrap_err();
+        assert!(is_in_doubt(&appended), "{place}: {appended}");
+        let found = runs.get(run()).await.unwrap().unwrap();
+        assert_eq!(found.fields["steps"], Value::from(1), "{place}");
+        assert_eq!(found.fields["log"], Value::List(vec![Value::from("begun")]), "{place}");
+
+        lose_one_answer(&losses, &store);
+        let of_version =
+            runs.update(run()).set("note", "x".to_owned()).if_version(version_of(&found)).await.unwrap_err();
+        assert!(is_in_doubt(&of_version), "{place}: {of_version}");
+        let late =
+            runs.update(run()).set("note", "y".to_owned()).if_version(version_of(&read)).await.unwrap_err();
+        assert!(matches!(late, Error::Conflict { .. }), "{place}: {late}");
+
+        lose_one_answer(&losses, &store);
+        let set = runs.update(run()).set("note", "z".to_owned()).await;
+        let set = set.unwrap_or_else(|error| panic!("{place}: it can be made twice: {error}"));
+        assert!(was_lost(&losses, &store), "{place}");
+        assert_eq!(set.fields["note"], Value::from("z"));
+    }
+}
+
+#[tokio::test]
+async fn a_transition_whose_answer_was_lost_is_its_own_or_in_doubt() {
+    let (losses, stores) = forgetful_stores().await;
+    for store in stores {
+        let place = store.place();
+        let runs = shelf(&systems::open_text(RUNS, &store).await, "Run");
+        let state = runs.lifecycle("state").unwrap();
+        runs.create(run()).await.unwrap();
+        lose_one_answer(&losses, &store);
+        let finished = state.run(run(), "finish", fields([("note", Value::from("all went well"))])).await;
+        let finished = finished.unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(was_lost(&losses, &store), "{place}");
+        assert_eq!(finished.fields["note"], Value::from("all went well"));
+
+        runs.create(fields([("id", Value::from("2"))])).await.unwrap();
+        lose_one_answer(&losses, &store);
+        // It sets nothing: another's would look the same.
+        let dropped = state.run(fields([("id", Value::from("2"))]), "drop", Fields::new()).await.unwrap_err();
+        assert!(matches!(dropped, Error::Conflict { .. }), "{place}: {dropped}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_read_is_removed_although_the_first_answer_was_lost() {
+    let (losses, stores) = forgetful_stores().await;
+    for store in stores {
+        let place = store.place();
+        let runs = shelf(&systems::open_text(RUNS, &store).await, "Run");
+        runs.create(run()).await.unwrap();
+        let read = only_item(&store).await;
+        lose_one_answer(&losses, &store);
+        runs.delete_read(&read).await.unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(was_lost(&losses, &store), "{place}");
+        assert!(runs.get(run()).await.unwrap().is_none(), "{place}");
+
+        runs.create(run()).await.unwrap();
+        runs.update(run()).add("steps", 1).await.unwrap();
+        lose_one_answer(&losses, &store);
+        let late = runs.delete_read(&read).await;
+        assert!(matches!(late, Err(Error::Conflict { .. })), "{place}: it has changed");
+        losses.lost.store(0, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn who_takes_a_flight_loads_at_once_although_the_answer_was_lost() {
+    let (losses, stores) = forgetful_stores().await;
+    for store in stores {
+        let system = systems::open_text(&pages("", "grace 10h\nflight 1h"), &store).await;
+        let pages = shelf(&system, "Page");
+        let source = Source::default();
+        for round in 1..3 {
+            lose_one_answer(&losses, &store);
+            let fetching = pages.fetch(page_key("1"), source.numbered());
+            let fetched = tokio::time::timeout(LONG, fetching).await;
+            let fetched = fetched.unwrap_or_else(|_| panic!("{}: it waits for itself", store.place()));
+            assert_eq!(text_of(&fetched.unwrap().fields), format!("page {round}"));
+            assert!(was_lost(&losses, &store), "{}", store.place());
+            // The time of the first one is over, and it may still be given: the flight is an attribute of its item.
+            store.clock().advance(Duration::from_secs(200));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_split_record_keeps_its_chunks_although_an_answer_was_lost() {
+    let (losses, [store, _]) = forgetful_stores().await;
+    let pages = shelf(&systems::open_text(&pages("", "oversize split"), &store).await, "Page");
+    let large = "x".repeat(900_000);
+    pages.put(page("1", &large)).await.unwrap();
+    let table = store.list_tables().await.unwrap().remove(0);
+    let items = store.scan(larder::store::ops::Scan::of(table)).await.unwrap().items;
+    // The chunks arrive. The head does too, and nobody hears of it.
+    losses.arriving.store(items.len() - 1, Ordering::SeqCst);
+    losses.lost.store(1, Ordering::SeqCst);
+    pages.put(page("1", &large)).await.unwrap();
+    assert!(was_lost(&losses, &store));
+    assert_eq!(text(&pages).await, Some(large));
 }
 
 #[tokio::test]
@@ -637,6 +840,58 @@ async fn an_invalidation_by_an_index_leaves_what_waits_of_others() {
     assert_eq!(country("other").await.as_deref(), Some("FR"));
     assert_eq!(country("moved").await.as_deref(), Some("FR"), "the newer one is none of them");
     assert_eq!(country("meant").await, None);
+}
+
+/// Invalidates page 1, by its key or with all others.
+async fn invalidate(pages: &Shelf<Entry>, by_key: bool) {
+    let meant = pages.invalidate();
+    let meant = if by_key { meant.by("id", "1".to_owned()) } else { meant };
+    meant.plan().await.unwrap().run().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_invalidation_forgets_what_this_process_alone_holds() {
+    for by_key in [false, true] {
+        let settings = "l1 1h\nscan allow\non_error open";
+        let (store, _systems, [ours, theirs]) = open_two(settings).await;
+        let source = Source::default();
+        ours.fetch(page_key("1"), source.numbered()).await.unwrap();
+        theirs.delete(page_key("1")).await.unwrap();
+        assert_eq!(text(&ours).await.as_deref(), Some("page 1"), "it is in L1");
+        invalidate(&ours, by_key).await;
+        assert_eq!(text(&ours).await, None, "another has removed it from the store");
+
+        store.faults().only(&["PutItem"]).down();
+        ours.fetch(page_key("1"), source.numbered()).await.unwrap();
+        store.faults().reset();
+        assert_eq!(text(&ours).await.as_deref(), Some("page 2"), "it is in L1");
+        invalidate(&ours, by_key).await;
+        assert_eq!(text(&ours).await, None, "it never got to the store");
+    }
+}
+
+#[tokio::test]
+async fn a_load_that_is_under_way_does_not_survive_an_invalidation() {
+    for by_key in [false, true] {
+        for settings in ["scan allow", "l1 1h\nscan allow", "writes behind\nscan allow"] {
+            let (_store, system, pages) = open(settings).await;
+            let (called, go, load) = held(loaded);
+            let loading = tokio::spawn({
+                let pages = pages.clone();
+                async move { pages.fetch_with(page_key("1"), load).await }
+            });
+            called.notified().await;
+            invalidate(&pages, by_key).await;
+            go.notify_one();
+            assert_eq!(
+                text_of(&loading.await.unwrap().unwrap().fields),
+                "loaded",
+                "whoever asked is given it"
+            );
+            system.drain(LONG).await.expect_empty();
+            assert_eq!(text(&pages).await, None, "{settings}");
+        }
+    }
 }
 
 #[tokio::test]

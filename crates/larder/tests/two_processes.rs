@@ -1,8 +1,8 @@
-//! Two programs that write, write behind, delete and load the same few records at the same time, while answers are lost.
+//! Two programs that write, write behind, update, delete, invalidate and load the same few records at the same time, while answers
+//! are lost.
 //!
 //! Each program has its own system on its own store; below both is one engine, reached as an embedded store or through the
-//! SDK, whose own retries meet what an earlier try has done. Every text that is written says who wrote it and as
-//! how manieth.
+//! SDK, whose own retries meet what an earlier try has done. Every text that is written says who wrote it, and its number.
 //!
 //! A failure prints the seed that replays its draws, if not its interleaving; `LARDER_SEED` runs that one alone.
 
@@ -229,13 +229,13 @@ async fn run(program: Program, history: Arc<History>, mut random: Rng) {
         let mut given = key(page);
         given.insert("text".to_owned(), Value::from(text.as_str()));
         let began = history.tick();
-        let choice = random.u32(..16);
-        if choice >= 15 {
+        let choice = random.u32(..18);
+        if choice >= 17 {
             // All that is kept is old now, and is loaded again.
             program.store.clock().advance(Duration::from_secs(101));
             continue;
         }
-        if choice >= 12 {
+        if choice >= 14 {
             let found = program.pages.get(key(page)).await;
             let found = found.ok().flatten().map(|found| text_of(&found.fields).to_owned());
             history.check_own(&program, page, found.as_deref(), began);
@@ -254,6 +254,22 @@ async fn run(program: Program, history: Arc<History>, mut random: Rng) {
             7 => {
                 let transaction = program.system.transaction().put(&program.pages, given);
                 (transaction.run().await, Some(text), false, None)
+            }
+            8 => {
+                let updated = program.pages.update(key(page)).set("text", text.clone()).await;
+                // Where nothing is, nothing is changed.
+                if matches!(updated, Err(Error::Missing { .. })) {
+                    continue;
+                }
+                (updated.map(drop), Some(text), false, None)
+            }
+            9 => {
+                let meant = program.pages.invalidate().by("id", page.to_string());
+                let removed = match meant.plan().await {
+                    Ok(plan) => plan.run().await.map(drop),
+                    Err(error) => Err(error),
+                };
+                (removed, None, false, None)
             }
             _ => {
                 let asked = Arc::new(Mutex::new(None));

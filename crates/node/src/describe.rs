@@ -37,7 +37,7 @@ fn describe_entity(schema: &Schema, table: &Table, entity: &Entity) -> Json {
         let described = json!({
             "kind": kind(&field.kind),
             "given": field.is_given(),
-            "secret": schema.tells_secret(entity, field),
+            "secret": schema.reveals_secret(entity, field),
         });
         (field.name.clone(), described)
     });

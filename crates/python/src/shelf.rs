@@ -311,7 +311,7 @@ impl Shelf {
     fn secrets(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let system = self.handle.get(py)?;
         let (_, entity) = self.described(&system)?;
-        let secret = entity.fields.iter().filter(|field| system.schema().tells_secret(entity, field));
+        let secret = entity.fields.iter().filter(|field| system.schema().reveals_secret(entity, field));
         Ok(secret.map(|field| field.name.clone()).collect())
     }
 

@@ -20,7 +20,7 @@ use larder_model::{AttributeValue, Item, Number, UnixTime};
 use crate::equation::{Expr, Function, Scope, conformed, duration_source};
 use crate::marks::{ABSENT, CHUNK, CHUNK_KEY, CHUNKS_MAX, FRESH_UNTIL, MARK, PACKED, PARTS, VERSION};
 use crate::origin::Origins;
-use crate::record::{Fault, Place, Violation, is_ordered, shown};
+use crate::record::{Place, Violation, ViolationFault, is_ordered, shown};
 use crate::schema::{
     CheckMode, Entity, Field, Fields, KeyAttribute, KeySource, LeaseAttributes, Lifecycle, Role, Schema,
     State, Table, Ttl, Type,
@@ -215,7 +215,7 @@ impl Checker {
         let entity = self.entity(rules);
         let mut stored =
             entity.fields.iter().filter(|field| field.is_stored() && field.attribute == attribute);
-        stored.any(|field| self.schema.tells_secret(entity, field))
+        stored.any(|field| self.schema.reveals_secret(entity, field))
     }
 
     /// Where in the schema's files the rule stands that was broken, as `file:line`.
@@ -224,8 +224,8 @@ impl Checker {
         let owner = names.next().unwrap_or_default();
         let known = |path: String| self.places.get(&path).map(String::as_str);
         let of_owner = match violation.fault {
-            Fault::Key => known(format!("{owner} key")),
-            Fault::Ttl => known(format!("{owner} ttl")),
+            ViolationFault::Key => known(format!("{owner} key")),
+            ViolationFault::Ttl => known(format!("{owner} ttl")),
             _ => None,
         };
         let mut place = of_owner.or_else(|| known(owner.to_owned()));
@@ -287,7 +287,7 @@ impl Checker {
         Violation {
             path: format!("{}.{}", table.name, table.partition.name),
             attribute: table.partition.attribute.clone(),
-            fault: Fault::Entity,
+            fault: ViolationFault::Entity,
             rule: format!("must be a key of {}", known.join(" or ")),
             value: self.key_text(item),
         }
@@ -310,11 +310,11 @@ impl Checker {
     fn check_marker(&self, item: &Item, found: &mut Vec<Violation>) {
         for name in item.names().filter(|name| !name.starts_with(MARK) && !self.is_of_table(name)) {
             let rule = format!("must not stand beside `{ABSENT}`, which says that there is no record");
-            found.push(self.of_table(name, Fault::Unknown, rule, "given".to_owned()));
+            found.push(self.of_table(name, ViolationFault::Unknown, rule, "given".to_owned()));
         }
     }
 
-    fn of_table(&self, attribute: &str, fault: Fault, rule: String, value: String) -> Violation {
+    fn of_table(&self, attribute: &str, fault: ViolationFault, rule: String, value: String) -> Violation {
         let path = format!("{}.{attribute}", self.table().name);
         Violation { path, attribute: attribute.to_owned(), fault, rule, value }
     }
@@ -339,15 +339,15 @@ impl Checker {
             let rule = format!(
                 "must be the key of an item that may be split, then `{CHUNK_KEY}VERSION#NUMBER` below {CHUNKS_MAX}"
             );
-            found.push(self.of_table(&key.attribute, Fault::Parts, rule, self.key_text(item)));
+            found.push(self.of_table(&key.attribute, ViolationFault::Parts, rule, self.key_text(item)));
         }
         if !matches!(item.get(CHUNK), Some(AttributeValue::B(_))) {
             let value = item.get(CHUNK).map_or_else(String::new, shown_stored);
-            found.push(self.of_table(CHUNK, Fault::Parts, "must be bytes".to_owned(), value));
+            found.push(self.of_table(CHUNK, ViolationFault::Parts, "must be bytes".to_owned(), value));
         }
         for name in item.names().filter(|name| *name != CHUNK && !self.is_of_table(name)) {
             let rule = "must not stand in a part of a larger item".to_owned();
-            found.push(self.of_table(name, Fault::Parts, rule, "given".to_owned()));
+            found.push(self.of_table(name, ViolationFault::Parts, rule, "given".to_owned()));
         }
     }
 
@@ -422,7 +422,7 @@ impl Checker {
                 found.push(Violation {
                     path: format!("{}.{}", entity.name, attribute.name),
                     attribute: attribute.attribute.clone(),
-                    fault: Fault::Key,
+                    fault: ViolationFault::Key,
                     rule: format!("must be \"{}\" of its fields", template.source()),
                     value: shown(&Value::Text(text.unwrap_or_default().to_owned())),
                 });
@@ -457,7 +457,7 @@ impl Checker {
             self.schema.check_given(entity, field, Some(&raw), |_| false, found);
         }
         let is_unfit = |violation: &Violation| {
-            violation.fault != Fault::Check && self.schema.refuses(self.table(), entity, violation)
+            violation.fault != ViolationFault::Check && self.schema.refuses(self.table(), entity, violation)
         };
         if found[faults..].iter().any(is_unfit) {
             record.unknown.push(&field.name);
@@ -489,7 +489,11 @@ impl Checker {
             let stored = record.fields.get(&field.name);
             if stored.is_none() && is_stored && equation.is_required && !is_in_parts {
                 let place = Place::of(entity, &field.name);
-                found.push(place.violation(Fault::Missing, "is required".to_owned(), "missing".to_owned()));
+                found.push(place.violation(
+                    ViolationFault::Missing,
+                    "is required".to_owned(),
+                    "missing".to_owned(),
+                ));
             }
             if stored.is_none() && !record.unknown.contains(&field.name.as_str()) {
                 record.unknown.push(&field.name);
@@ -503,7 +507,7 @@ impl Checker {
             return;
         }
         if is_stored && !moved && record.knows(&field.name) && !self.is_same(field, written, value.as_ref()) {
-            let hidden = self.schema.tells_secret(entity, field);
+            let hidden = self.schema.reveals_secret(entity, field);
             let source = expression.source();
             let rule = match &value {
                 Some(_) if hidden => format!("must be {source}"),
@@ -515,7 +519,7 @@ impl Checker {
                 Some(_) if hidden => "a secret".to_owned(),
                 Some(written) => shown_stored(written),
             };
-            found.push(Place::of(entity, &field.name).violation(Fault::Equation, rule, is));
+            found.push(Place::of(entity, &field.name).violation(ViolationFault::Equation, rule, is));
             record.derived.push((equation.at, value.clone()));
         }
         match value {
@@ -545,7 +549,11 @@ impl Checker {
         for (attribute, index) in &rules.foreign {
             if item.contains(attribute) {
                 let rule = format!("must be left out, as {} is not in index {index}", entity.name);
-                found.push(Place::of(entity, attribute).violation(Fault::Unknown, rule, "given".to_owned()));
+                found.push(Place::of(entity, attribute).violation(
+                    ViolationFault::Unknown,
+                    rule,
+                    "given".to_owned(),
+                ));
             }
         }
         if self.table().strict {
@@ -556,7 +564,11 @@ impl Checker {
                 let is_known = known.peek() == Some(&name) || name.starts_with(MARK);
                 if !is_known && !rules.foreign.iter().any(|(foreign, _)| foreign == name) {
                     let rule = "there is no such field, and the table is strict".to_owned();
-                    found.push(Place::of(entity, name).violation(Fault::Unknown, rule, "given".to_owned()));
+                    found.push(Place::of(entity, name).violation(
+                        ViolationFault::Unknown,
+                        rule,
+                        "given".to_owned(),
+                    ));
                 }
             }
         }
@@ -567,7 +579,7 @@ impl Checker {
         if let Some(version) = item.get(VERSION).filter(|version| whole(version).is_none()) {
             let rule = "must be a whole number".to_owned();
             let value = shown_stored(version);
-            found.push(Place::of(entity, VERSION).violation(Fault::Type, rule, value));
+            found.push(Place::of(entity, VERSION).violation(ViolationFault::Type, rule, value));
         }
         let (parts, packed) = (item.get(PARTS), item.get(PACKED));
         if parts.is_none() && packed.is_none() {
@@ -575,7 +587,7 @@ impl Checker {
         }
         let mut broken = |name: &str, rule: &str, value: Option<&AttributeValue>| {
             let value = value.map_or_else(|| "missing".to_owned(), shown_stored);
-            found.push(Place::of(entity, name).violation(Fault::Parts, rule.to_owned(), value));
+            found.push(Place::of(entity, name).violation(ViolationFault::Parts, rule.to_owned(), value));
         };
         if !entity.policy.may_pack() {
             return broken(
@@ -629,7 +641,7 @@ impl Checker {
             found.push(Violation {
                 path: format!("{}.{}", entity.name, ttl.name),
                 attribute: ttl.attribute.clone(),
-                fault: Fault::Ttl,
+                fault: ViolationFault::Ttl,
                 rule,
                 value,
             });
@@ -716,36 +728,37 @@ impl Checker {
             let names = lifecycle.states.iter().map(|state| format!("\"{}\"", state.template.source()));
             names.collect::<Vec<_>>().join(" or ")
         };
-        let mut broken = |attribute: &str, fault: Fault, rule: String, value: Option<&AttributeValue>| {
-            let value = value.map_or_else(|| "missing".to_owned(), shown_stored);
-            let path = format!("{}.{}", entity.name, lifecycle.name);
-            found.push(Violation { path, attribute: attribute.to_owned(), fault, rule, value });
-        };
+        let mut broken =
+            |attribute: &str, fault: ViolationFault, rule: String, value: Option<&AttributeValue>| {
+                let value = value.map_or_else(|| "missing".to_owned(), shown_stored);
+                let path = format!("{}.{}", entity.name, lifecycle.name);
+                found.push(Violation { path, attribute: attribute.to_owned(), fault, rule, value });
+            };
         match (written, lifecycle.state_of(item)) {
             (None, _) => {
                 let first = lifecycle.states.first();
                 if first.is_some_and(|first| first.template.build(&record.fields).is_ok()) {
-                    broken(&lifecycle.attribute, Fault::State, format!("must be {}", names()), None);
+                    broken(&lifecycle.attribute, ViolationFault::State, format!("must be {}", names()), None);
                 }
             }
             (Some(_), None) => {
-                broken(&lifecycle.attribute, Fault::State, format!("must be {}", names()), written);
+                broken(&lifecycle.attribute, ViolationFault::State, format!("must be {}", names()), written);
             }
             (Some(stored), Some(state)) => {
                 let known = state.template.holes().all(|hole| record.knows(&hole.field));
                 if known && state.template.build(&record.fields).ok().as_deref() != stored.as_str() {
                     let rule = format!("must be \"{}\" of its fields", state.template.source());
-                    broken(&lifecycle.attribute, Fault::State, rule, written);
+                    broken(&lifecycle.attribute, ViolationFault::State, rule, written);
                 }
             }
         }
         let Some(lease) = &lifecycle.lease else { return };
         if let Some(owner) = item.get(&lease.owner).filter(|owner| owner.as_str().is_none()) {
-            broken(&lease.owner, Fault::Lease, "must be a text".to_owned(), Some(owner));
+            broken(&lease.owner, ViolationFault::Lease, "must be a text".to_owned(), Some(owner));
         }
         for name in [&lease.until, &lease.fence, &lease.attempts] {
             if let Some(number) = item.get(name).filter(|number| whole(number).is_none()) {
-                broken(name, Fault::Lease, "must be a whole number".to_owned(), Some(number));
+                broken(name, ViolationFault::Lease, "must be a whole number".to_owned(), Some(number));
             }
         }
     }
@@ -761,7 +774,7 @@ fn check_step(
     now: UnixTime,
     found: &mut Vec<Violation>,
 ) {
-    let mut broken = |attribute: &str, fault: Fault, rule: String, value: String| {
+    let mut broken = |attribute: &str, fault: ViolationFault, rule: String, value: String| {
         let path = format!("{}.{}", entity.name, lifecycle.name);
         found.push(Violation { path, attribute: attribute.to_owned(), fault, rule, value });
     };
@@ -775,7 +788,7 @@ fn check_step(
             [] => format!("must stay {}, which no transition leaves", from.name),
             names => format!("must stay {} or become {}", from.name, names.join(" or ")),
         };
-        broken(&lifecycle.attribute, Fault::Transition, rule, to.name.clone());
+        broken(&lifecycle.attribute, ViolationFault::Transition, rule, to.name.clone());
     }
     let Some(lease) = &lifecycle.lease else { return };
     let number = |item: &Item, name: &str| item.get(name).and_then(whole);
@@ -783,7 +796,7 @@ fn check_step(
     if fence.is_some_and(|fence| new_fence.is_none_or(|new| new < fence)) {
         let value = new_fence.map_or_else(|| "missing".to_owned(), |fence| fence.to_string());
         let rule = format!("must not go back from {}", fence.unwrap_or(0));
-        broken(&lease.fence, Fault::Lease, rule, value);
+        broken(&lease.fence, ViolationFault::Lease, rule, value);
     }
     let is_leased = |state: Option<&State>| state.is_some_and(|state| state.lease_millis.is_some());
     let owner = |item: &Item| item.get(&lease.owner).and_then(AttributeValue::as_str).map(str::to_owned);
@@ -796,7 +809,12 @@ fn check_step(
         && number(after, &lease.until).is_none_or(|until| until >= now.seconds())
     {
         let rule = format!("must stay with {holder}, whose lease lasts until {until}");
-        broken(&lease.owner, Fault::Lease, rule, owner(after).unwrap_or_else(|| "missing".to_owned()));
+        broken(
+            &lease.owner,
+            ViolationFault::Lease,
+            rule,
+            owner(after).unwrap_or_else(|| "missing".to_owned()),
+        );
     }
 }
 

@@ -75,7 +75,7 @@ pub use item::{ItemError, RecordError};
 pub use jiff;
 pub use marks::*;
 pub use parse::parse;
-pub use record::{Fault, Violation};
+pub use record::{Violation, ViolationFault};
 pub use resolve::settings::{BLOCKS, Place, SETTINGS, SettingRule};
 pub use resolve::{Loaded, Loader, NoFiles};
 pub use sample::{Sampler, Unsampled};

@@ -25,7 +25,7 @@ pub struct Violation {
     /// By the names in the store, as the item has it: `dataQuality.accuracy`
     pub attribute: String,
     /// What kind of thing it is.
-    pub fault: Fault,
+    pub fault: ViolationFault,
     /// What must hold: `must be positive`.
     pub rule: String,
     /// What it is. A secret is not shown.
@@ -34,7 +34,7 @@ pub struct Violation {
 
 /// How a value can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ViolationFault {
     /// It is required and not there.
     Missing,
     /// It is not of its type.
@@ -61,7 +61,7 @@ pub enum Fault {
     Parts,
 }
 
-impl Fault {
+impl ViolationFault {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Missing,
@@ -99,8 +99,14 @@ impl Fault {
 
 impl Violation {
     /// What is wrong with a field as a whole.
-    pub fn of(entity: &Entity, field: &str, rule: impl Into<String>, value: impl Into<String>) -> Self {
-        Place::of(entity, field).violation(Fault::Check, rule.into(), value.into())
+    pub fn of(
+        entity: &Entity,
+        field: &str,
+        fault: ViolationFault,
+        rule: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        Place::of(entity, field).violation(fault, rule.into(), value.into())
     }
 
     /// The field of the record that it is in.
@@ -109,7 +115,7 @@ impl Violation {
     }
 
     /// Whether it is about the field as a whole, and not about something in it.
-    pub fn is_of_whole(&self) -> bool {
+    pub fn is_about_field(&self) -> bool {
         self.path.matches(['.', '[']).count() == 1
     }
 }
@@ -183,7 +189,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(crate) fn violation(&self, fault: Fault, rule: String, value: String) -> Violation {
+    pub(crate) fn violation(&self, fault: ViolationFault, rule: String, value: String) -> Violation {
         Violation { path: self.path(), attribute: self.attribute(), fault, rule, value }
     }
 }
@@ -370,10 +376,10 @@ impl Schema {
     }
 
     /// Whether a field of an entity is secret, or worked out from something that is.
-    pub fn tells_secret(&self, entity: &Entity, field: &Field) -> bool {
+    pub fn reveals_secret(&self, entity: &Entity, field: &Field) -> bool {
         // Equations have an order, so this ends.
         let mut inputs = field.equation.iter().flat_map(Expr::fields).filter_map(|name| entity.field(name));
-        self.is_secret(field) || inputs.any(|input| self.tells_secret(entity, input))
+        self.is_secret(field) || inputs.any(|input| self.reveals_secret(entity, input))
     }
 
     /// Whether something that is wrong with a record keeps it from being written. Where the schema says `checks record`,
@@ -388,10 +394,10 @@ impl Schema {
             return true;
         }
         match violation.fault {
-            Fault::Check => false,
-            Fault::Missing => !is_kept || violation.is_of_whole(),
-            Fault::Type | Fault::Unknown => {
-                !is_kept || (field.kind.holds_loosely() && violation.is_of_whole())
+            ViolationFault::Check => false,
+            ViolationFault::Missing => !is_kept || violation.is_about_field(),
+            ViolationFault::Type | ViolationFault::Unknown => {
+                !is_kept || (field.kind.holds_loosely() && violation.is_about_field())
             }
             _ => true,
         }
@@ -437,7 +443,7 @@ impl Schema {
             {
                 let value = if field.checks.secret { "a secret".to_owned() } else { shown(value) };
                 let rule = "must be whole seconds, as a key or a text is made of it".to_owned();
-                found.push(place.violation(Fault::Check, rule, value));
+                found.push(place.violation(ViolationFault::Check, rule, value));
             }
             _ => {}
         }
@@ -501,7 +507,11 @@ impl Schema {
             // The first free number is taken when none is given.
             None if field.optional || field.checks.default.is_some() || field.kind == Type::Sequence => {}
             None => {
-                found.push(place.violation(Fault::Missing, "is required".to_owned(), "missing".to_owned()));
+                found.push(place.violation(
+                    ViolationFault::Missing,
+                    "is required".to_owned(),
+                    "missing".to_owned(),
+                ));
             }
             Some(value) => {
                 let place = Place { is_hidden: place.is_hidden || field.checks.secret, ..*place };
@@ -521,7 +531,7 @@ impl Schema {
         place: &Place<'_>,
         found: &mut Vec<Violation>,
     ) {
-        let mut broken = |fault: Fault, rule: String| {
+        let mut broken = |fault: ViolationFault, rule: String| {
             let value = if place.is_hidden { "a secret".to_owned() } else { shown(value) };
             found.push(place.violation(fault, rule, value));
         };
@@ -532,10 +542,10 @@ impl Schema {
                 Type::Instant(_) | Type::Epoch => " such as 2026-01-15T10:00:00Z",
                 _ => "",
             };
-            return broken(Fault::Type, format!("must be of type {kind}{example}"));
+            return broken(ViolationFault::Type, format!("must be of type {kind}{example}"));
         }
         // A set without members is not stored: where there must be some, it is missing.
-        let fault = if value.is_left_out(kind) { Fault::Missing } else { Fault::Check };
+        let fault = if value.is_left_out(kind) { ViolationFault::Missing } else { ViolationFault::Check };
         for rule in broken_checks(checks, value) {
             broken(fault, rule);
         }
@@ -597,7 +607,7 @@ impl Schema {
 }
 
 fn unknown(place: &Place<'_>) -> Violation {
-    place.violation(Fault::Unknown, "there is no such field".to_owned(), "given".to_owned())
+    place.violation(ViolationFault::Unknown, "there is no such field".to_owned(), "given".to_owned())
 }
 
 /// Whether a moment is between two that its type tells apart.
@@ -623,7 +633,7 @@ fn is_written_out(entity: &Entity, field: &Field) -> bool {
 
 fn too_fine(place: &Place<'_>, kind: &Type, value: &Value) -> Violation {
     let value = if place.is_hidden { "a secret".to_owned() } else { shown(value) };
-    place.violation(Fault::Check, format!("must be no finer than {kind} tells apart"), value)
+    place.violation(ViolationFault::Check, format!("must be no finer than {kind} tells apart"), value)
 }
 
 /// Whether keys, equations, states or the TTL are made from a field.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use larder_model::{AttributeValue, Item, UnixTime};
-use larder_schema::{Checker, Environment, Fault, NoFiles, Schema};
+use larder_schema::{Checker, Environment, NoFiles, Schema, ViolationFault};
 use serde_json::{Value as Json, json};
 
 /// 2026-01-15T10:00:00Z
@@ -629,8 +629,8 @@ fn a_table_that_is_not_strict_takes_what_is_of_no_entity() {
     let closed = of_text("notes.larder", &text.replace("key id\n", "key id\n strict\n"), "notes");
     for (item, entity, rule) in [
         (json!({"id": "NOTE#7", "text": "a"}), true, None),
-        (json!({"id": "OTHER#7", "anything": {}}), false, Some(Fault::Entity)),
-        (json!({"id": "NOTE#7", "anything": {}}), true, Some(Fault::Unknown)),
+        (json!({"id": "OTHER#7", "anything": {}}), false, Some(ViolationFault::Entity)),
+        (json!({"id": "NOTE#7", "anything": {}}), true, Some(ViolationFault::Unknown)),
     ] {
         let stored = self::item(&item);
         assert_eq!(broken(&open, None, &item), [""; 0]);
@@ -766,8 +766,8 @@ fn what_can_be_derived_mends_an_item() {
 
 #[test]
 fn every_rule_has_a_word_of_its_own() {
-    let mut words: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    let mut words: Vec<&str> = ViolationFault::ALL.iter().map(|fault| fault.name()).collect();
     words.sort_unstable();
     words.dedup();
-    assert_eq!(words.len(), Fault::ALL.len());
+    assert_eq!(words.len(), ViolationFault::ALL.len());
 }

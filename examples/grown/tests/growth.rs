@@ -5,11 +5,15 @@ use std::path::Path;
 
 use larder_schema::{Environment, Impact, Loader, Schema, compare};
 
-/// Each entity and each type with one more field that may be missing.
+/// Each entity and each type with one more field that may be missing, and each table with an index by it.
 fn grown(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
+        if line.starts_with("  key ") {
+            out.push_str(&format!("{line}\n  index Grown as by_grown  grown\n"));
+            continue;
+        }
         let grows = matches!(words.first(), Some(&"entity" | &"type")) && line.contains('{');
         match line.split_once('{') {
             Some((head, members)) if grows && members.contains('}') => {
@@ -39,7 +43,7 @@ fn schema(name: &str, text: &str) -> Schema {
 }
 
 #[test]
-fn every_entity_and_type_has_grown_and_all_of_it_is_compatible() {
+fn every_table_entity_and_type_has_grown_and_all_of_it_is_compatible() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     for system in ["keiba", "tdnet", "weather", "shops", "lunch"] {
         let name = format!("{system}.larder");
@@ -58,6 +62,9 @@ fn every_entity_and_type_has_grown_and_all_of_it_is_compatible() {
             entities.chain(schema.types.iter().map(|kind| &kind.fields)).map(Vec::len).collect::<Vec<_>>()
         };
         assert_eq!(fields(&after), fields(&before).iter().map(|count| count + 1).collect::<Vec<_>>());
+        let indexes =
+            |schema: &Schema| schema.tables.iter().map(|table| table.indexes.len()).collect::<Vec<_>>();
+        assert_eq!(indexes(&after), indexes(&before).iter().map(|count| count + 1).collect::<Vec<_>>());
         let changes = compare(&before, &after);
         assert!(changes.iter().all(|change| change.impact == Impact::Compatible), "{changes:?}");
     }

@@ -44,15 +44,22 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let netkeiba = Netkeiba::new(&url, horses_url.as_deref().unwrap_or(&url))?;
     let keiba = Keiba::open(options.store().await?).await?;
 
+    let (races, horses) =
+        (keiba.races().loaded_by(netkeiba.clone()), keiba.horses().loaded_by(netkeiba.clone()));
+
     let site = netkeiba.clone();
-    let day = keiba.race_days().fetch(date, move |date| site.clone().day(date)).await?;
+    let day = keiba.race_days().fetch(date, move |date| {
+        let site = site.clone();
+        async move { site.day(date).await }
+    });
+    let day = day.await?;
     println!("{} races on {date}, from {}", day.data.len(), day.origin());
 
     for pass in ["first", "second"] {
         println!("\n{pass} pass");
         for entry in &day.data {
             print!("  {}  {:>2}R {}  ", entry.race_id, entry.race_number, entry.track_name);
-            match race(&keiba, &netkeiba, &entry.race_id).await {
+            match races.fetch(&*entry.race_id).await {
                 Ok(race) => println!("{}", line(&race)),
                 Err(error) if error.is_absent() => println!("not published yet"),
                 Err(error) => println!("{error}"),
@@ -62,16 +69,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 
     // A hundred ask for one horse; netkeiba is called for its two pages, once.
     let Some(entry) = day.data.first() else { return Ok(()) };
-    let card = race(&keiba, &netkeiba, &entry.race_id).await?;
+    let card = races.fetch(&*entry.race_id).await?;
     let Some(id) = card.data.horses.first().and_then(|horse| horse["horse_id"].as_str()) else {
         return Ok(());
     };
     let before = netkeiba.calls();
-    let asked = (0..100).map(|_| {
-        let (horses, site) = (keiba.horses(), netkeiba.clone());
-        async move { horses.fetch(id, move |id| site.clone().horse(id)).await }
-    });
-    let horses = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let horses =
+        join_all((0..100).map(|_| horses.fetch(id))).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     if let Some(horse) = horses.first()
         && let (Some(parents), Some(results)) = (&horse.parents, &horse.results)
     {
@@ -84,10 +88,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     }
     println!("asked {} times, {} pages read", horses.len(), netkeiba.calls() - before);
     Ok(())
-}
-
-async fn race(keiba: &Keiba, netkeiba: &Netkeiba, id: &str) -> Result<Fetched<Race>, larder::Error> {
-    keiba.races().loaded_by(netkeiba.clone()).fetch(id).await
 }
 
 fn line(race: &Fetched<Race>) -> String {

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use futures_util::future::join_all;
 use larder::Fetched;
-use larder::jiff::Timestamp;
 use larder_examples::Options;
 use larder_examples::source::openweather::{OpenWeather, PLACES};
 use larder_examples::weather::{Forecast, WeatherSystem};
@@ -46,18 +45,16 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let (origin, url) = options.origin().await?;
     let source = OpenWeather::new(&url, &api_key)?;
     let weather = WeatherSystem::open(options.store().await?).await?;
+    let forecasts = weather.forecasts().loaded_by(source.clone());
     let now = weather.now();
 
     for round in ["cold", "warm"] {
         let (begun, calls) = (Instant::now(), source.calls());
         let places = PLACES.iter().flat_map(|place| std::iter::repeat_n(*place, askers));
-        let forecasts = join_all(places.map(|place| forecast(&weather, &source, place, now))).await;
-        let failed = forecasts.iter().filter(|forecast| forecast.is_err()).count();
+        let fetched = join_all(places.map(|(lat, lon)| forecasts.fetch((lat, lon, now)))).await;
+        let failed = fetched.iter().filter(|forecast| forecast.is_err()).count();
         let (calls, millis) = (source.calls() - calls, begun.elapsed().as_millis());
-        println!(
-            "{round}: {:>3} asked, {failed:>2} failed, {calls:>2} calls, {millis:>3} ms",
-            forecasts.len()
-        );
+        println!("{round}: {:>3} asked, {failed:>2} failed, {calls:>2} calls, {millis:>3} ms", fetched.len());
 
         // What a Lambda does before it returns.
         println!("      {}", weather.drain(Duration::from_secs(5)).await);
@@ -74,8 +71,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(origin) = origin {
         origin.go_down();
         println!("\nthe source goes down");
-        for (name, place) in [("known place", PLACES[0]), ("new place", NOWHERE)] {
-            match forecast(&weather, &source, place, now).await {
+        for (name, (lat, lon)) in [("known place", PLACES[0]), ("new place", NOWHERE)] {
+            match forecasts.fetch((lat, lon, now)).await {
                 Ok(forecast) => println!("  {name:<12} {}", line(&forecast)),
                 Err(error) => println!("  {name:<12} {error}"),
             }
@@ -87,15 +84,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     println!("\nto invalidate {lat}, {lon}: {plan}");
     println!("  {} removed", plan.run().await?.removed);
     Ok(())
-}
-
-async fn forecast(
-    weather: &WeatherSystem,
-    source: &OpenWeather,
-    (lat, lon): (f64, f64),
-    at: Timestamp,
-) -> Result<Fetched<Forecast>, larder::Error> {
-    weather.forecasts().loaded_by(source.clone()).fetch((lat, lon, at)).await
 }
 
 fn line(forecast: &Fetched<Forecast>) -> String {

@@ -4,13 +4,13 @@
 
 use larder::jiff::civil::Date;
 use larder::serde_json::{Value, json};
-use larder::{BoxError, IntoLoad as _, Known, Load, Loader, Rest};
+use larder::{BoxError, CollectionLoader, IntoLoad as _, Known, Load, Loader, Rest};
 use scraper::{ElementRef, Html};
 
 use super::{Error, Web, each, id_in, missing, text, text_in};
 use crate::keiba::{
-    JockeyStats, JockeyStatsRequired, NewHorse, NewHorseParents, NewHorseResults, Parents, ParentsRequired,
-    PastResults, Race, RaceCard, RaceRef, RaceRefRequired, RaceValue,
+    Horse, JockeyStats, JockeyStatsRequired, NewHorse, NewHorseParents, NewHorseResults, Parents,
+    ParentsRequired, PastResults, Race, RaceCard, RaceRef, RaceRefRequired, RaceValue,
 };
 
 const CHARSET: &str = "EUC-JP";
@@ -37,18 +37,18 @@ impl Netkeiba {
     }
 
     /// The races of a day, at all tracks.
-    pub async fn day(self, date: Date) -> Result<Option<Vec<RaceRef>>, Error> {
+    pub async fn day(&self, date: Date) -> Result<Option<Vec<RaceRef>>, Error> {
         let path = format!("/top/race_list_sub.html?kaisai_date={}", date.strftime("%Y%m%d"));
         self.races.read(&path, CHARSET, day).await
     }
 
     /// Who runs in a race; `None` while that is not known.
-    pub async fn race(self, id: String) -> Result<Option<RaceCard>, Error> {
+    pub async fn race(&self, id: &str) -> Result<Option<RaceCard>, Error> {
         self.races.read(&format!("/race/shutuba.html?race_id={id}"), CHARSET, race).await
     }
 
     /// A horse: two pages.
-    pub async fn horse(self, id: String) -> Result<Option<NewHorse>, Error> {
+    pub async fn horse(&self, id: &str) -> Result<Option<NewHorse>, Error> {
         let (results, parents) = (format!("/horse/result/{id}/"), format!("/horse/ped/{id}/"));
         let (results, parents) = tokio::join!(
             self.horses.read(&results, CHARSET, results_of),
@@ -56,20 +56,26 @@ impl Netkeiba {
         );
         let (Some(results), Some(parents)) = (results?, parents?) else { return Ok(None) };
         Ok(Some(NewHorse {
-            results: Some(NewHorseResults::new(&id, results)),
-            parents: Some(NewHorseParents::new(&id, parents)),
+            results: Some(NewHorseResults::new(id, results)),
+            parents: Some(NewHorseParents::new(id, parents)),
         }))
     }
 
     /// How often a jockey wins, and how often one is among the first three.
-    pub async fn jockey(self, id: String) -> Result<Option<JockeyStats>, Error> {
+    pub async fn jockey(&self, id: &str) -> Result<Option<JockeyStats>, Error> {
         self.horses.read(&format!("/jockey/result/{id}/"), CHARSET, jockey).await
     }
 }
 
 impl Loader<Race> for Netkeiba {
     async fn load(&self, id: String, _: Known) -> Result<Load<RaceValue>, BoxError> {
-        Ok(self.clone().race(id).await?.into_load())
+        Ok(self.race(&id).await?.into_load())
+    }
+}
+
+impl CollectionLoader<Horse> for Netkeiba {
+    async fn load(&self, id: String, _: Known) -> Result<Load<NewHorse>, BoxError> {
+        Ok(self.horse(&id).await?.into_load())
     }
 }
 

@@ -51,7 +51,7 @@ impl OpenWeather {
     }
 
     /// The forecast of a place that is nearest to a moment.
-    pub async fn forecast(self, (lat, lon, at): (f64, f64, Timestamp)) -> Result<Option<Weather>, Error> {
+    pub async fn forecast(&self, (lat, lon, at): (f64, f64, Timestamp)) -> Result<Option<Weather>, Error> {
         let path = format!("/data/2.5/forecast?lat={lat}&lon={lon}&units=metric&lang=pt_br");
         self.0.read(&path, "UTF-8", |json| nearest(json, at)).await
     }
@@ -59,7 +59,7 @@ impl OpenWeather {
 
 impl Loader<Forecast> for OpenWeather {
     async fn load(&self, asked: (f64, f64, Timestamp), _: Known) -> Result<Load<ForecastValue>, BoxError> {
-        Ok(self.clone().forecast(asked).await?.into_load())
+        Ok(self.forecast(asked).await?.into_load())
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn secrets<'a>(table: &Table, schema: &Schema, item: &'a Item) -> Vec
     let fields =
         table.entities.iter().flat_map(|entity| entity.fields.iter().map(move |field| (entity, field)));
     let secret: BTreeSet<&str> = fields
-        .filter(|(entity, field)| field.is_stored() && schema.tells_secret(entity, field))
+        .filter(|(entity, field)| field.is_stored() && schema.reveals_secret(entity, field))
         .map(|(_, field)| field.attribute.as_str())
         .collect();
     let is_whole = |value: &AttributeValue| matches!(value, AttributeValue::B(_));
@@ -126,7 +126,7 @@ fn read_item(json: &Json, depth: usize) -> Result<Item, String> {
 
 fn read_value(json: &Json, depth: usize) -> Result<AttributeValue, String> {
     if depth > DEPTH_MAX {
-        return Err(format!("lists and maps are in each other more than {DEPTH_MAX} deep"));
+        return Err(format!("lists and maps are nested more than {DEPTH_MAX} deep"));
     }
     if *json == super::hidden() {
         return Err("a secret that was not shown: dump it with --show-secrets or --out FILE".to_owned());

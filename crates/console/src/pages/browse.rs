@@ -65,7 +65,7 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
     let asked = by.filter(|by| !scan && ready(&ways, by, &room.given)).map(str::to_owned);
     if let Some(format) = room.given.said("format") {
         let fields = kind.entity.fields.iter();
-        let visible = fields.filter(|field| !kind.schema().tells_secret(kind.entity, field));
+        let visible = fields.filter(|field| !kind.schema().reveals_secret(kind.entity, field));
         let states = kind.entity.lifecycles.iter().map(|lifecycle| &lifecycle.name);
         let names = visible.map(|field| &field.name).chain(states).cloned().collect();
         let mut file = File::new(kind.full_name(), names, format, asked.as_deref(), &room.given);
@@ -100,7 +100,7 @@ pub(super) async fn records(room: &Room<'_>, kind: &Kind<'_>) -> Page {
         .entity
         .fields
         .iter()
-        .filter(|field| field.is_stored() && !kind.schema().tells_secret(kind.entity, field))
+        .filter(|field| field.is_stored() && !kind.schema().reveals_secret(kind.entity, field))
         .filter(|field| query::is_held(kind, by.unwrap_or(BY_KEY), &field.attribute))
         .map(|field| (field.name.clone(), field.kind.to_string()))
         .chain(kind.entity.lifecycles.iter().map(|it| (it.name.clone(), "state, as it is stored".to_owned())))
@@ -648,7 +648,7 @@ fn record_cell(kind: &Kind<'_>, entry: &Entry, name: &str, now: larder::UnixTime
     if let Some(field) = kind.entity.field(name) {
         return match entry.fields.get(name) {
             None => html! {},
-            Some(_) if kind.schema().tells_secret(kind.entity, field) => show::secret(),
+            Some(_) if kind.schema().reveals_secret(kind.entity, field) => show::secret(),
             Some(value) => show::cell(kind.schema(), &field.kind, value),
         };
     }
@@ -694,7 +694,7 @@ fn item_rows(room: &Room<'_>, table: &TableName, deployed: &Deployed, found: &Fo
 
 /// A record as a download has it, without its secrets.
 fn record_row(kind: &Kind<'_>, entry: &Entry, typed: bool) -> Map<String, Json> {
-    let visible = kind.entity.fields.iter().filter(|field| !kind.schema().tells_secret(kind.entity, field));
+    let visible = kind.entity.fields.iter().filter(|field| !kind.schema().reveals_secret(kind.entity, field));
     let fields = visible.filter_map(|field| {
         let json = larder::text::to_json(kind.schema(), &field.kind, entry.fields.get(&field.name)?);
         let is_number = matches!(field.kind, Type::Int | Type::Float | Type::Decimal | Type::Sequence);

@@ -228,7 +228,7 @@ pub(super) fn record(
                                 td.type { (field.kind) @if field.optional { "?" } (of(field)) }
                                 td {
                                     @match fields.get(&field.name) {
-                                        Some(_) if !reveal && schema.tells_secret(entity, field) => (show::secret()),
+                                        Some(_) if !reveal && schema.reveals_secret(entity, field) => (show::secret()),
                                         Some(value) => (show::whole(schema, &field.kind, value)),
                                         None if !field.is_stored() => span.quiet { "not kept" },
                                         None => span.quiet { "-" },

@@ -52,7 +52,7 @@ pub(super) fn show(room: &Room<'_>, kind: &Kind<'_>, form: Option<&Given>) -> Pa
                 h2 { "The first of them" }
                 @for fields in first {
                     dl.facts-list.card {
-                        @for field in kind.entity.fields.iter().filter(|field| !kind.schema().tells_secret(kind.entity, field)) {
+                        @for field in kind.entity.fields.iter().filter(|field| !kind.schema().reveals_secret(kind.entity, field)) {
                             @if let Some(value) = fields.get(&field.name) {
                                 dt { (field.name) } dd { (show::cell(kind.schema(), &field.kind, value)) }
                             }

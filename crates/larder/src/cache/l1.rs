@@ -27,12 +27,12 @@ const AVERAGE_BYTES: u64 = 1024;
 
 pub(crate) struct L1 {
     limits: Limits,
-    entries: Cache<Identity, Entry, ByBytes>,
+    entries: Cache<Identity, L1Entry, ByBytes>,
     writes: Box<[AtomicU64]>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct L1Entry {
     /// The record, or nothing where the source said that there is none.
     pub(crate) value: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) life: Life,
@@ -55,8 +55,8 @@ impl Mark {
 #[derive(Clone, Debug)]
 struct ByBytes;
 
-impl Weighter<Identity, Entry> for ByBytes {
-    fn weight(&self, key: &Identity, entry: &Entry) -> u64 {
+impl Weighter<Identity, L1Entry> for ByBytes {
+    fn weight(&self, key: &Identity, entry: &L1Entry) -> u64 {
         (key.len() + entry.bytes) as u64 + OVERHEAD_BYTES
     }
 }
@@ -72,7 +72,7 @@ impl L1 {
     }
 
     /// What is kept, while its time in L1 lasts.
-    pub(crate) fn get(&self, key: &[u8], now: UnixTime) -> Option<Entry> {
+    pub(crate) fn get(&self, key: &[u8], now: UnixTime) -> Option<L1Entry> {
         self.entries.get(key).filter(|entry| now.millis() < entry.until.millis())
     }
 
@@ -91,15 +91,18 @@ impl L1 {
     ) {
         let until = UnixTime::from_millis(now.millis().saturating_add(self.limits.millis));
         let until = at_most.map_or(until, |at_most| until.min(at_most));
-        self.entries.insert(Arc::clone(key), Entry { value, life, until, bytes });
+        self.entries.insert(Arc::clone(key), L1Entry { value, life, until, bytes });
         // Looked at after the insert: a write before it is seen here, a later one removes the entry itself.
         if self.mark(key).0 != mark.0 {
             self.entries.remove(&**key);
         }
     }
 
-    /// Nothing is kept any more.
+    /// Nothing is kept any more, nor is what was read before.
     pub(crate) fn clear(&self) {
+        for counter in &self.writes {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
         self.entries.clear();
     }
 
@@ -153,6 +156,15 @@ mod tests {
         assert!(l1.get(b"a", UnixTime::from_millis(0)).is_none());
         fill(&l1, "a", mark.after_own_write(), 10);
         assert!(l1.get(b"a", UnixTime::from_millis(0)).is_some());
+    }
+
+    #[test]
+    fn a_fill_that_read_before_everything_was_forgotten_is_dropped() {
+        let l1 = l1(1 << 20);
+        let mark = l1.mark(b"a");
+        l1.clear();
+        fill(&l1, "a", mark, 10);
+        assert!(l1.get(b"a", UnixTime::from_millis(0)).is_none());
     }
 
     #[test]

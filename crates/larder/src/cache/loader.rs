@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 
 use super::Fetched;
 use crate::source::{BoxError, IntoLoad, Known, Load};
-use crate::{Error, Record, Shelf};
+use crate::{Collection, Error, Gather, Record, Shelf};
 
 /// Fetches of one call that are under way together.
 const FETCHES_AT_ONCE: usize = 16;
@@ -163,6 +163,131 @@ impl<R: Record> Shelf<R> {
         K: Into<R::Key>,
         F: Future<Output = Result<A, E>> + Send + 'static,
         A: IntoLoad<R::Value>,
+        E: Into<BoxError>,
+    {
+        let load = Arc::new(load);
+        many(keys, |key| {
+            let load = Arc::clone(&load);
+            self.fetch(key, move |ask| load(ask))
+        })
+        .await
+    }
+}
+
+/// A source of collections as a type of the program: a [`Loader`] of several records at once.
+///
+/// ```
+/// # larder::schema!("examples/library.larder");
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use larder::{BoxError, CollectionLoader, Known, Load};
+/// use library::{Library, NewBook, NewVolume, Volume};
+///
+/// struct Catalogue {
+///     place: String,
+/// }
+///
+/// impl CollectionLoader<Volume> for Catalogue {
+///     async fn load(&self, isbn: String, _known: Known) -> Result<Load<NewVolume>, BoxError> {
+///         let book = NewBook::new(isbn).place(self.place.as_str());
+///         Ok(Load::value(NewVolume { book: Some(book), ..NewVolume::default() }))
+///     }
+/// }
+///
+/// # let library = Library::open(larder::Store::memory().await).await?;
+/// let volumes = library.volumes().loaded_by(Catalogue { place: "A3".to_owned() });
+/// let book = volumes.fetch("1").await?.into_record().book.expect("it was loaded");
+/// assert_eq!(book.place.as_deref(), Some("A3"));
+/// for (key, volume) in volumes.fetch_many(["1", "2"]).await {
+///     assert_eq!(volume?.into_record().book.expect("it was loaded").isbn, key.isbn);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub trait CollectionLoader<G: Gather>: Send + Sync + 'static {
+    /// What the source has under a key. It may be called again, as the schema's `retry` says.
+    fn load(&self, ask: G::Ask, known: Known) -> impl Future<Output = Result<Load<G::New>, BoxError>> + Send;
+}
+
+impl<G: Gather, L: CollectionLoader<G>> CollectionLoader<G> for Arc<L> {
+    fn load(&self, ask: G::Ask, known: Known) -> impl Future<Output = Result<Load<G::New>, BoxError>> + Send {
+        (**self).load(ask, known)
+    }
+}
+
+/// A collection with the loader that it comes from: a [`Collection`] whose fetches need only a key. Clones are the same.
+#[derive(Debug)]
+pub struct LoadedCollection<G, L> {
+    collection: Collection<G>,
+    loader: Arc<L>,
+}
+
+impl<G, L> Clone for LoadedCollection<G, L> {
+    fn clone(&self) -> Self {
+        Self { collection: self.collection.clone(), loader: Arc::clone(&self.loader) }
+    }
+}
+
+impl<G, L> Deref for LoadedCollection<G, L> {
+    type Target = Collection<G>;
+
+    fn deref(&self) -> &Collection<G> {
+        &self.collection
+    }
+}
+
+impl<G: Gather, L: CollectionLoader<G>> LoadedCollection<G, L> {
+    /// Read-through: see [`Collection::fetch`].
+    pub async fn fetch(&self, key: impl Into<G::Key>) -> Result<Fetched<G>, Error> {
+        let loader = Arc::clone(&self.loader);
+        let load = move |ask, known| {
+            let loader = Arc::clone(&loader);
+            async move { loader.load(ask, known).await }
+        };
+        self.collection.fetch_with(key, load).await
+    }
+
+    /// Many at once: see [`Collection::fetch_many`].
+    pub async fn fetch_many<K: Into<G::Key>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<(G::Key, Result<Fetched<G>, Error>)> {
+        many(keys, |key| self.fetch(key)).await
+    }
+}
+
+impl<G: Gather> Collection<G> {
+    /// The same collection, with the loader that it comes from: see [`CollectionLoader`].
+    pub fn loaded_by<L: CollectionLoader<G>>(&self, loader: L) -> LoadedCollection<G, L> {
+        LoadedCollection { collection: self.clone(), loader: Arc::new(loader) }
+    }
+
+    /// Fetches many, several at a time, each as [`fetch`](Self::fetch) does. Each has an outcome of its own, in the order of the
+    /// keys.
+    ///
+    /// ```
+    /// # larder::schema!("examples/library.larder");
+    /// # use library::{Library, NewBook, NewVolume};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let library = Library::open(larder::Store::memory().await).await?;
+    /// async fn catalogue(isbn: String) -> Result<NewVolume, std::io::Error> {
+    ///     Ok(NewVolume { book: Some(NewBook::new(isbn)), ..NewVolume::default() })
+    /// }
+    /// let volumes = library.volumes().fetch_many(["1", "2"], catalogue).await;
+    /// assert!(volumes.iter().all(|(_, volume)| volume.is_ok()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn fetch_many<K, F, A, E>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        load: impl Fn(G::Ask) -> F + Send + Sync + 'static,
+    ) -> Vec<(G::Key, Result<Fetched<G>, Error>)>
+    where
+        K: Into<G::Key>,
+        F: Future<Output = Result<A, E>> + Send + 'static,
+        A: IntoLoad<G::New>,
         E: Into<BoxError>,
     {
         let load = Arc::new(load);

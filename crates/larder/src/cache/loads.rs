@@ -29,6 +29,13 @@ impl Loads {
         }
     }
 
+    /// Any key may have been written.
+    pub(crate) fn overtake_all(&self) {
+        for load in self.0.lock().values().flatten() {
+            load.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Whether what is being loaded is older than what was written.
     pub(crate) fn is_overtaken(&self, key: &Identity) -> bool {
         self.0.lock().get(key).is_some_and(|loads| loads.iter().any(|load| load.load(Ordering::SeqCst)))

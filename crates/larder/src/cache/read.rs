@@ -614,7 +614,7 @@ async fn load_and_keep<S: Subject>(subject: &S, load: &Loader<S::Value>, before:
         Ok(answer) => keep(subject, answer, before, patience, (store_error, ongoing)).await,
         Err(cause) => Err(source_error(subject, cause, store_error.as_deref())),
     };
-    if let (Some(flight), Err(_) | Ok((_, Kept::No))) = (&held, &kept) {
+    if let (Some(flight), Err(_) | Ok((_, LoadKept::No))) = (&held, &kept) {
         patience.keep(flight.release()).await;
     }
     let call = Call::Miss(before.miss);
@@ -640,7 +640,7 @@ async fn keep<S: Subject>(
     before: &Before,
     patience: Patience,
     (store_error, ongoing): (Option<Arc<Error>>, OngoingLoad),
-) -> Result<(Answer, Kept), Error> {
+) -> Result<(Answer, LoadKept), Error> {
     let core = subject.core();
     let now = core.unix_now();
     let mut items = match load.answer {
@@ -676,12 +676,12 @@ async fn keep<S: Subject>(
     // Over before it has begun: there is nothing to keep.
     let is_over = freshness(life, &core.entity().policy, now) == Freshness::Gone;
     if is_over || ongoing.is_overtaken() {
-        return Ok((answer, Kept::No));
+        return Ok((answer, LoadKept::No));
     }
     let mark = match write(subject, &items, before, patience).await {
         Ok(Written::Through) => mark.map(Mark::after_own_write),
         Ok(Written::Behind) => mark,
-        Ok(Written::Overtaken) => return Ok((answer, Kept::No)),
+        Ok(Written::Overtaken) => return Ok((answer, LoadKept::No)),
         Err(error) => {
             core.observer.store_failed(subject.text(), "write", &error, now);
             if core.entity().policy.on_error == OnError::Closed {
@@ -695,11 +695,11 @@ async fn keep<S: Subject>(
     if core.entity().lifecycles.is_empty() {
         fill(subject, mark, Some(value), &items, life, now);
     }
-    Ok((answer, Kept::Yes))
+    Ok((answer, LoadKept::Yes))
 }
 
 /// Whether what was loaded is kept.
-enum Kept {
+enum LoadKept {
     Yes,
     No,
 }
@@ -725,7 +725,7 @@ async fn write<S: Subject>(
         let key = of.key_of(item);
         let seen = seen.iter().find(|seen| of.key_of(seen) == key);
         // A full queue is told of by the queue, in the log and in the next drain.
-        return Ok(match of.cache.behind.push_loaded(of, item.clone(), seen, before.pending.as_ref()) {
+        return Ok(match of.queue_loaded(item.clone(), seen, before.pending.as_ref()) {
             Ok(Outcome::Overtaken) => Written::Overtaken,
             Ok(Outcome::Made) | Err(_) => Written::Behind,
         });
@@ -822,7 +822,7 @@ impl<'a, S: Subject> SharedFlight<'a, S> {
     }
 
     /// Another's flight is something lasting, unlike for `Core::is_not_there`.
-    fn nothing_lasting(&self, now: UnixTime) -> Condition {
+    fn nothing_stored(&self, now: UnixTime) -> Condition {
         let table = self.subject.core().table();
         let absent = Condition::NotExists(Path::attribute(&table.partition.attribute));
         match &table.ttl {
@@ -835,12 +835,21 @@ impl<'a, S: Subject> SharedFlight<'a, S> {
         Self::compare(FLIGHT_BY, Comparator::Equal, self.owner.clone())
     }
 
-    /// A flight is no record: nobody holds anything older because of it, and L1 forgets nothing.
+    /// A flight is no record: nobody holds anything older because of it, and L1 forgets nothing. After a lost answer it is asked
+    /// for once more, and may be met: its owner is this load alone.
     async fn send(&self, action: Action, condition: Condition) -> Result<bool, Error> {
         let planned = Planned { key: self.subject.key().clone(), action, condition: Some(condition) };
-        match self.subject.core().send(planned).await {
+        let core = self.subject.core();
+        let answer = match core.send(planned.clone()).await {
+            Err(Error::Store(error)) if error.may_have_happened() => core.send(planned).await,
+            answer => answer,
+        };
+        match answer {
             Ok(_) => Ok(true),
-            Err(Error::Store(store::Error::Condition { .. })) => Ok(false),
+            Err(Error::Store(store::Error::Condition { item })) => {
+                let by = item.as_ref().and_then(|item| item.get(FLIGHT_BY)?.as_str());
+                Ok(by == Some(&*self.owner))
+            }
             Err(error) => Err(error),
         }
     }
@@ -885,7 +894,7 @@ impl<S: Subject> FlightStore for SharedFlight<'_, S> {
             }
             None => {
                 let abandoned = and(Self::compare(ABSENT, Comparator::Equal, LOADING), over);
-                let condition = or(self.nothing_lasting(now), abandoned);
+                let condition = or(self.nothing_stored(now), abandoned);
                 let mut item = self.subject.key().clone();
                 item.insert(ABSENT, LOADING);
                 item.insert(FLIGHT, until);
@@ -907,7 +916,7 @@ impl<S: Subject> FlightStore for SharedFlight<'_, S> {
     }
 
     async fn pause(&self, asked: u32) -> bool {
-        let pause = backoff::doubled(POLL, asked.saturating_add(1));
+        let pause = backoff::spread(POLL, asked.saturating_add(1));
         let until = self.deadline.min(tokio::time::Instant::now() + pause);
         tokio::time::sleep_until(until).await;
         tokio::time::Instant::now() < self.deadline

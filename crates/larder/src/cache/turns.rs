@@ -16,10 +16,21 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::queue::Queue;
 
-/// A queue, and those who wait for it and it for.
+/// What becomes of what waits to be written behind for the key of a write that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// It is older, and dropped.
+    Dropped,
+    /// What was older has been written or looked at before; what waits now came after it.
+    Kept,
+}
+
+/// A queue, those who wait for it, and those whom it waits for.
 #[derive(Debug)]
 pub(crate) struct Line<K, W> {
     pub(crate) queue: Queue<K, W>,
+    /// Whether two writes are one and the same, which is more than that they hold the same.
+    is_same: fn(&W, &W) -> bool,
     /// Told after every round of the worker.
     changed: Notify,
     /// Told when a key is not held any more.
@@ -29,9 +40,9 @@ pub(crate) struct Line<K, W> {
 }
 
 impl<K: Hash + Eq + Clone, W: Clone> Line<K, W> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize, is_same: fn(&W, &W) -> bool) -> Self {
         let (changed, released) = (Notify::new(), Notify::new());
-        Self { queue: Queue::new(capacity), changed, released, only: Mutex::default() }
+        Self { queue: Queue::new(capacity), is_same, changed, released, only: Mutex::default() }
     }
 
     /// The right to write these keys past the queue.
@@ -48,6 +59,34 @@ impl<K: Hash + Eq + Clone, W: Clone> Line<K, W> {
             turns.older = turns.keys.iter().map(|key| self.queue.waiting(key)).collect();
         }
         turns
+    }
+
+    /// A write past the queue, in its turn. Where it takes the place of what was there, what waited for its key before is not
+    /// written any more once it is made.
+    pub(crate) async fn write<T, E>(
+        &self,
+        key: K,
+        waiting: Waiting,
+        made: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let turns = self.turns(vec![key.clone()]).await;
+        let made = made.await;
+        if made.is_ok() && waiting == Waiting::Dropped {
+            turns.drop_older(&key);
+        }
+        made
+    }
+
+    /// Writes what waits for a key, in its turn, and says whether anything did.
+    pub(crate) async fn flush<F, E>(&self, key: K, write: impl FnOnce(W) -> F) -> Result<bool, E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        let turns = self.turns(vec![key.clone()]).await;
+        let Some(pending) = turns.older().cloned() else { return Ok(false) };
+        write(pending).await?;
+        turns.drop_older(&key);
+        Ok(true)
     }
 
     /// For the worker: the oldest writes that nobody holds. `None` ends it: nothing is left.
@@ -95,7 +134,8 @@ impl<K: Hash + Eq + Clone, W: Clone> Turns<'_, K, W> {
     }
 
     /// A key was written: what waited for it when they began is not. What has been pushed since is newer, and stays.
-    pub(crate) fn drop_older(&self, key: &K, is_same: impl Fn(&W, &W) -> bool) {
+    pub(crate) fn drop_older(&self, key: &K) {
+        let is_same = self.line.is_same;
         for (_, older) in self.keys.iter().zip(&self.older).filter(|(held, _)| *held == key) {
             self.line
                 .queue

@@ -2,7 +2,7 @@
 //!
 //! Each entity has a queue and, while something waits, one task that empties it, 25 items a request. What the
 //! store turns away for now goes back to the front and is tried again after growing pauses; what it refuses for
-//! good is given up, told at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
+//! good is given up, logged at `ERROR`, and reported by the next drain. So is what does not fit in a full queue: the
 //! answer does not wait for room.
 //!
 //! A write past the queue takes its [`Turns`]: what is on its way at that very moment has arrived before it, and
@@ -26,7 +26,7 @@ use larder_ops::BatchWrite;
 use larder_schema::schema::{OversizeStep, Policy, Writes};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::queue::Pushed;
 use super::turns::Line;
@@ -55,7 +55,7 @@ pub(crate) struct Behind {
     observer: Arc<Observer>,
     /// How long the end of the program waits for it.
     drain: Duration,
-    line: Line<Identity, Arc<Write>>,
+    pub(crate) line: Line<Identity, Arc<Write>>,
     /// Cuts a pause short.
     hurry: Notify,
     /// The keys that are being loaded: what a source gives is written after that.
@@ -91,7 +91,7 @@ impl Behind {
             entity: entity.to_owned(),
             observer,
             drain,
-            line: Line::new(usize::try_from(capacity).unwrap_or(usize::MAX)),
+            line: Line::new(usize::try_from(capacity).unwrap_or(usize::MAX), Arc::ptr_eq),
             hurry: Notify::new(),
             loading: Mutex::default(),
             tally: Mutex::default(),
@@ -282,9 +282,8 @@ async fn work(behind: Arc<Behind>, core: Arc<Core>) {
                 let reason = error.to_string();
                 behind.observer.store_failed("", "write behind", &reason, core.unix_now());
                 behind.tally.lock().last_error = Some(reason);
-                let pause = backoff::spread(backoff::doubled(BACKOFF, failures));
                 tokio::select! {
-                    () = sleep(pause) => {}
+                    () = backoff::pause(BACKOFF, failures) => {}
                     () = behind.hurry.notified() => {}
                 }
             }

@@ -495,8 +495,10 @@ impl Hold {
             Refused::Condition(item) => {
                 let written = self.track.written(item);
                 match written.owner {
-                    Some(owner) => format!("it ran out, and {owner} has it by claim {}", written.fence),
-                    None => "it ran out, and was released".to_owned(),
+                    Some(owner) => {
+                        format!("it expired, and {owner} took it over with claim {}", written.fence)
+                    }
+                    None => "it expired, and was released".to_owned(),
                 }
             }
         }

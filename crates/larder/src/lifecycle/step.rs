@@ -9,7 +9,7 @@ use larder_expr::{Comparator, Condition, Operand};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
 use larder_schema::jiff::Timestamp;
 use larder_schema::schema::{State, Transition};
-use larder_schema::{Expr, Fields, Scope, Violation, conformed};
+use larder_schema::{Expr, Fields, Scope, Violation, ViolationFault, conformed};
 
 use super::Track;
 use crate::entity::{and, or};
@@ -83,7 +83,9 @@ impl Track {
             } else {
                 Err(self.core.conflict(
                     key,
-                    &format!("an answer was lost, and it is `{found}` now, by this call or another"),
+                    &format!(
+                        "an answer was lost, and it is `{found}` now, and it is not known which call did it"
+                    ),
                 ))
             };
         }
@@ -111,7 +113,7 @@ impl Track {
                 }
                 outcome => return outcome,
             }
-            tokio::time::sleep(backoff::doubled(PAUSE, tries)).await;
+            backoff::pause(PAUSE, tries).await;
             tries += 1;
         }
     }
@@ -167,16 +169,16 @@ impl Track {
     fn check_params(&self, transition: &Transition, params: &Fields) -> Result<(), Error> {
         let entity = self.core.entity();
         let is_param = |name: &str| transition.set.iter().any(|(set, value)| set == name && value.is_none());
-        let violation = |name: &str, rule: String, value: &str| Violation::of(entity, name, rule, value);
-        let strange = params
-            .keys()
-            .filter(|name| !is_param(name))
-            .map(|name| violation(name, format!("is not a parameter of `{}`", transition.name), "given"));
+        let strange = params.keys().filter(|name| !is_param(name)).map(|name| {
+            let rule = format!("is not a parameter of `{}`", transition.name);
+            Violation::of(entity, name, ViolationFault::Unknown, rule, "given")
+        });
         let lacking = transition.set.iter().filter(|(name, value)| {
             let needed = entity.field(name).is_some_and(|field| !field.optional);
             value.is_none() && needed && !params.contains_key(name)
         });
-        let lacking = lacking.map(|(name, _)| violation(name, "is required".to_owned(), "missing"));
+        let lacking = lacking
+            .map(|(name, _)| Violation::of(entity, name, ViolationFault::Missing, "is required", "missing"));
         let violations: Vec<Violation> = strange.chain(lacking).collect();
         if violations.is_empty() {
             Ok(())
@@ -261,7 +263,9 @@ impl Track {
             };
             if !self.ran_out(state, &item, self.core.unix_now()) {
                 let owner = self.written(&item).owner.unwrap_or_else(|| "somebody".to_owned());
-                return Err(self.core.conflict(key, &format!("{owner} holds it, and the lease lives")));
+                return Err(self
+                    .core
+                    .conflict(key, &format!("{owner} holds it, and the lease has not expired")));
             }
             let mut changes = Changes::default();
             changes.states.insert(self.name().to_owned(), self.before(state, &item)?.name.clone());

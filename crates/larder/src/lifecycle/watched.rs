@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::Written;
 
-/// Leases that are watched at a time, for each entity.
+/// Sightings that are watched at a time, for each entity.
 const WATCHED_MAX: usize = 20_000;
 /// Ends are written in whole seconds: a renewal within the second does not show.
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,10 +26,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 4;
 
 #[derive(Debug, Default)]
-pub(crate) struct Watched(Mutex<Leases>);
+pub(crate) struct Watched(Mutex<Sightings>);
 
 #[derive(Debug, Default)]
-struct Leases {
+struct Sightings {
     seen: HashMap<Place, Seen>,
     /// When room was last looked for.
     swept: Duration,
@@ -40,16 +40,16 @@ pub(super) type Place = (usize, Vec<u8>);
 
 #[derive(Debug)]
 struct Seen {
-    lease: Lease,
+    lease: Sighting,
     length: Duration,
     /// When it was first and last seen like this.
     since: Duration,
     looked: Duration,
 }
 
-/// What every claim and every renewal changes.
+/// A lease as it was seen: what every claim and every renewal changes.
 #[derive(Debug, PartialEq)]
-struct Lease {
+struct Sighting {
     owner: Option<String>,
     until_seconds: Option<i64>,
     fence: i64,
@@ -63,7 +63,7 @@ impl Watched {
 
     /// Notes a lease as it is `now`, and says since when it is so.
     pub(super) fn note(&self, place: Place, written: &Written, length: Duration, now: Duration) -> Duration {
-        let lease = Lease {
+        let lease = Sighting {
             owner: written.owner.clone(),
             until_seconds: written.until.map(larder_model::UnixTime::seconds),
             fence: written.fence,
@@ -93,7 +93,7 @@ impl Watched {
     }
 }
 
-impl Leases {
+impl Sightings {
     /// Whether another can be watched. Those that nobody has looked at for twice their length have ended, and are forgotten.
     fn has_room(&mut self, length: Duration, now: Duration) -> bool {
         if self.seen.len() >= WATCHED_MAX && now.saturating_sub(self.swept) >= length / LOOKS {

@@ -15,13 +15,14 @@ use std::sync::Arc;
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue};
 use larder_model::{AttributeValue, Item, Number, Path, Step, UnixTime};
 use larder_schema::schema::{CheckMode, Role, Ttl};
-use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation};
+use larder_schema::{Expr, Field, Fields, Type, VERSION, Value, Violation, ViolationFault};
 
 use super::unchanged;
+use crate::cache::Waiting;
 use crate::cache::freshness;
 use crate::entity::{Core, and, or};
 use crate::shelf::{self, FieldType, Record};
-use crate::write::{Action, Planned, RACES_MAX, Waiting, stand_back};
+use crate::write::{ATTEMPTS_MAX, Action, Planned, RACES_MAX, back_off};
 use crate::{Error, Invalid, oversize, store};
 
 /// Changes to some fields of a record. Awaiting it makes them, and gives the record as it is then.
@@ -312,6 +313,13 @@ impl Changes {
         self.add.keys().chain(self.append.keys()).chain(sets).chain(self.entries.keys())
     }
 
+    /// Whether a second time changes nothing, and nobody asks whether it was the first.
+    fn can_be_made_twice(&self) -> bool {
+        let builds_on_what_is_there =
+            !(self.add.is_empty() && self.append.is_empty() && self.counts.is_empty());
+        !builds_on_what_is_there && self.states.is_empty() && self.condition.is_none()
+    }
+
     /// Whether only attributes of the layer itself change.
     fn is_of_layer(&self) -> bool {
         self.set.is_empty()
@@ -351,14 +359,35 @@ impl Rewrite {
 
 impl Core {
     /// Makes a partial write, and gives the item as it is then.
+    ///
+    /// One whose answer is lost may have been made. Where that makes no difference it is made again.
     pub(crate) async fn change(&self, key: &Item, changes: Changes) -> Result<Item, Refused> {
         let changes = self.conformed(changes);
         self.check_changes(&changes)?;
-        let scope = self.scope(&changes);
+        let mut lost = None;
+        let is_wanted = |outcome: &Result<Item, Refused>| match outcome {
+            Err(Refused::Failed(Error::Store(error)))
+                if error.may_have_happened() && changes.can_be_made_twice() =>
+            {
+                lost = Some(error.clone());
+                true
+            }
+            _ => false,
+        };
+        let outcome = store::again(ATTEMPTS_MAX, || self.change_once(key, &changes), is_wanted).await;
+        match (outcome, lost) {
+            // It was there, perhaps, when nobody answered: that it is gone by now does not say that nothing was done.
+            (Err(Refused::Missing), Some(lost)) => Err(Refused::Failed(lost.into())),
+            (outcome, _) => outcome,
+        }
+    }
+
+    async fn change_once(&self, key: &Item, changes: &Changes) -> Result<Item, Refused> {
+        let scope = self.scope(changes);
         self.flush_pending(key).await?;
         let mut refused_by = None;
-        if let Some(known) = self.known_from_key(key, &changes, &scope)? {
-            let rewrite = self.rewrite(key, &changes, &scope, known, None)?;
+        if let Some(known) = self.known_from_key(key, changes, &scope)? {
+            let rewrite = self.rewrite(key, changes, &scope, known, None)?;
             match self.send_update(key, rewrite).await {
                 Ok(item) => return Ok(item),
                 // Looking at the item tells what stood in the way: the caller's condition, or a check.
@@ -369,7 +398,7 @@ impl Core {
         let mut current = self.current(key, refused_by).await?;
         for lost in 0..RACES_MAX {
             if lost > 1 {
-                stand_back(lost).await;
+                back_off(lost).await;
                 current = self.current(key, None).await?;
             }
             let Some(item) = current.take() else { return Err(Refused::Missing) };
@@ -378,7 +407,7 @@ impl Core {
                 return Err(Refused::Condition(Box::new(item)));
             }
             let fields = self.fields_of(&item)?;
-            let rewrite = self.rewrite(key, &changes, &scope, fields, Some(&item))?;
+            let rewrite = self.rewrite(key, changes, &scope, fields, Some(&item))?;
             let written = match oversize::guard(&item) {
                 None if self.outgrows(key, &item, &rewrite) => {
                     let guard = self.all_unchanged(&item);
@@ -488,20 +517,29 @@ impl Core {
         let entity = self.entity();
         let in_key = self.key_fields();
         let mut violations = Vec::new();
-        let mut broken = |field: &str, rule: &str, value: &str| {
-            violations.push(Violation::of(entity, field, rule, value));
+        let mut broken = |field: &str, fault: ViolationFault, rule: &str, value: &str| {
+            violations.push(Violation::of(entity, field, fault, rule, value));
         };
         let names: BTreeSet<&String> =
             changes.set.keys().chain(changes.partial()).chain(&changes.clear).collect();
         for name in names {
             match entity.field(name) {
-                None => broken(name, "there is no such field", "given"),
-                Some(_) if in_key.contains(name) => broken(name, "is part of the key", "changed"),
-                Some(field) if !field.is_given() => broken(name, "is computed", "given"),
+                None => broken(name, ViolationFault::Unknown, "there is no such field", "given"),
+                Some(_) if in_key.contains(name) => {
+                    broken(name, ViolationFault::Check, "is part of the key", "changed")
+                }
+                Some(field) if !field.is_given() => {
+                    broken(name, ViolationFault::Check, "is computed", "given")
+                }
                 Some(field) => {
                     let number = matches!(field.kind, Type::Int | Type::Float | Type::Decimal);
                     if changes.add.contains_key(name) && !number {
-                        broken(name, "must be a number to be added to", &field.kind.to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a number to be added to",
+                            &field.kind.to_string(),
+                        );
                     }
                     let ways = [
                         changes.set.contains_key(name) || changes.clear.contains(name),
@@ -512,46 +550,73 @@ impl Core {
                         changes.entries.contains_key(name),
                     ];
                     if ways.into_iter().filter(|way| *way).count() > 1 {
-                        broken(name, "must be changed in one way", "changed in several");
+                        broken(
+                            name,
+                            ViolationFault::Check,
+                            "must be changed in one way",
+                            "changed in several",
+                        );
                     }
                     let whole = changes.add.get(name).is_none_or(|number| number.to_i64().is_some());
                     if field.kind == Type::Int && !whole {
-                        broken(name, "must be a whole number to be added", &changes.add[name].to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a whole number to be added",
+                            &changes.add[name].to_string(),
+                        );
                     }
                     let added = changes.append.get(name).map_or(0, Vec::len);
                     if let Some(max) = field.checks.len.and_then(|(_, max)| max).filter(|max| added > *max) {
                         let rule = format!("must have at most {max} members");
-                        broken(name, &rule, &format!("a list of {added} to be appended"));
+                        broken(
+                            name,
+                            ViolationFault::Check,
+                            &rule,
+                            &format!("a list of {added} to be appended"),
+                        );
                     }
                     if changes.append.contains_key(name) && !matches!(field.kind, Type::List(_)) {
-                        broken(name, "must be a list to be appended to", &field.kind.to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a list to be appended to",
+                            &field.kind.to_string(),
+                        );
                     }
                     let of_set = changes.insert.contains_key(name) || changes.remove.contains_key(name);
                     if of_set && !matches!(field.kind, Type::Set(_)) {
                         broken(
                             name,
+                            ViolationFault::Type,
                             "must be a set to have members put in or taken out",
                             &field.kind.to_string(),
                         );
                     }
                     if changes.entries.contains_key(name) && !matches!(field.kind, Type::Map(_)) {
-                        broken(name, "must be a map to have one entry changed", &field.kind.to_string());
+                        broken(
+                            name,
+                            ViolationFault::Type,
+                            "must be a map to have one entry changed",
+                            &field.kind.to_string(),
+                        );
                     }
                     if changes.clear.contains(name) && !field.optional {
-                        broken(name, "is required", "removed");
+                        broken(name, ViolationFault::Missing, "is required", "removed");
                     }
                 }
             }
         }
         if entity.policy.checks == CheckMode::Strict {
-            violations.extend(self.violations_of(&changes.set, changes.set.keys()));
+            let known = changes.set.keys().filter(|name| entity.field(name).is_some());
+            violations.extend(self.violations_of(&changes.set, known));
             let lists = [&changes.append, &changes.insert, &changes.remove].into_iter().flatten();
             let parts = lists.map(|(name, values)| (name.clone(), Value::List(values.clone())));
             let maps = changes.entries.iter().map(|(name, entries)| (name.clone(), set_entries(entries)));
             let parts: Fields = parts.chain(maps).collect();
             // The length is that of the whole, which a condition looks at.
             let members = self.violations_of(&parts, parts.keys());
-            violations.extend(members.into_iter().filter(|violation| !violation.is_of_whole()));
+            violations.extend(members.into_iter().filter(|violation| !violation.is_about_field()));
         }
         if violations.is_empty() {
             Ok(())
@@ -646,7 +711,7 @@ impl Core {
                 // Nobody can know it but the caller.
                 if !field.optional {
                     let rule = "is not stored, and what is changed depends on it";
-                    let violation = Violation::of(entity, name, rule, "missing");
+                    let violation = Violation::of(entity, name, ViolationFault::Missing, rule, "missing");
                     return Err(Invalid { entity: entity.name.clone(), violations: vec![violation] }.into());
                 }
                 continue;

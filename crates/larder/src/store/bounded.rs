@@ -1,6 +1,6 @@
 //! A store that is waited for no longer than the schema says.
 //!
-//! Who can go on without the store has [short patience](Patience::short): the answer has to come within the short timeout, and a
+//! A caller that can do without the store has [short patience](Patience::short): the answer has to come within the short timeout, and a
 //! store that has failed so often in a row that it is left alone is not asked at all. Everybody else waits as long as
 //! the long timeout and always asks: a write that is given up at once is lost, and there is nobody else to ask.
 //! All of them tell the breaker how it went. [`at_most`] puts another time in the place of either. A read that is
@@ -10,6 +10,7 @@
 //! next one: credentials, a name, a connection. A write that was given up is dropped, so that it cannot land after a
 //! later one.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +19,23 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use larder_ops::{Request, Response};
 use larder_schema::schema::StoreLimits;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::layered::{Layer, Layered};
 use super::{Backend, Error, Store};
+use crate::batch;
 use crate::breaker::Breaker;
 
-/// What is waited for without a timer.
+/// A limit this long needs no timer.
 const FOREVER: Duration = Duration::from_millis(i64::MAX as u64);
 
 tokio::task_local! {
     static PATIENCE: Patience;
+    /// Whether a request was given up because its time was over.
+    static GAVE_UP: Cell<bool>;
 }
 
-/// How long whoever asks is ready to wait.
+/// How long a caller will wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     is_short: bool,
@@ -57,7 +61,7 @@ impl Patience {
         Self { spent: self.spent + spent, ..self }
     }
 
-    /// Asks the store so, in whatever task this is.
+    /// Runs requests with this patience.
     pub(crate) async fn keep<F: Future>(self, calls: F) -> F::Output {
         PATIENCE.scope(self, calls).await
     }
@@ -85,6 +89,34 @@ impl Patience {
 /// ```
 pub async fn at_most<F: Future>(limit: Duration, calls: F) -> F::Output {
     Patience { at_most: Some(limit), ..Patience::long() }.keep(calls).await
+}
+
+/// Makes a call up to `most` times while that is wanted for its outcome. All of them together take no longer than the first one may.
+pub(crate) async fn again<T, F: Future<Output = T>>(
+    most: u32,
+    call: impl Fn() -> F,
+    mut is_wanted: impl FnMut(&T) -> bool,
+) -> T {
+    let begun = Instant::now();
+    let mut attempt = 1;
+    loop {
+        // Boxed: a call is moved several times before it runs.
+        let calls = Patience::long().after(begun.elapsed()).keep(Box::pin(call()));
+        let (outcome, gave_up) = GAVE_UP
+            .scope(Cell::new(false), async {
+                let outcome = calls.await;
+                (outcome, GAVE_UP.with(Cell::get))
+            })
+            .await;
+        if gave_up {
+            let _ = GAVE_UP.try_with(|outer| outer.set(true));
+        }
+        if !is_wanted(&outcome) || gave_up || attempt >= most {
+            return outcome;
+        }
+        batch::pause(attempt).await;
+        attempt += 1;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +162,7 @@ impl Layer for Bounded {
         let whole = patience.at_most.unwrap_or(if patience.is_short { self.short } else { self.long });
         let limit = whole.saturating_sub(patience.spent);
         let no_answer = || {
+            let _ = GAVE_UP.try_with(|gave_up| gave_up.set(true));
             let cause = format!("no answer in {} ms", whole.as_millis());
             Error::Unanswered { place: below.place(), cause }
         };

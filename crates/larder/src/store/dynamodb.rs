@@ -7,7 +7,7 @@
 pub mod connection;
 mod items;
 
-pub(crate) use items::{once, read_item, sdk_value, value_of};
+pub(crate) use items::{read_item, sdk_value, value_of};
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -539,7 +539,7 @@ impl Backend for DynamoDb {
     }
 
     async fn pause(&self, asked: u32) -> Result<(), Error> {
-        tokio::time::sleep(backoff::doubled(PAUSE, asked.saturating_add(1))).await;
+        backoff::pause(PAUSE, asked.saturating_add(1)).await;
         Ok(())
     }
 }

@@ -39,9 +39,10 @@ pub struct Faults(Arc<Mutex<Rules>>);
 /// # let library = Library::open(larder::Store::memory().await).await?;
 /// use larder::store::Fault;
 ///
-/// library.store().faults().fail_next(1, Fault::LostAnswer).only(&["PutItem"]);
-/// assert!(library.books().put(library::NewBook::new("1")).await.is_err());
-/// assert!(library.books().get("1").await?.is_some(), "it was written all the same");
+/// library.books().create(library::NewBook::new("1")).await?;
+/// library.store().faults().fail_next(1, Fault::LostAnswer).only(&["UpdateItem"]);
+/// assert!(library.books().update("1").add_copies(1).await.is_err());
+/// assert_eq!(library.books().get("1").await?.expect("it is there").copies, 2, "it was added all the same");
 /// # Ok(())
 /// # }
 /// ```
@@ -53,8 +54,7 @@ pub enum Fault {
     Error,
     /// The request never gets there: [`Error::Unreachable`](super::Error::Unreachable).
     Unreachable,
-    /// The request is carried out, but nobody hears of it: [`Error::Unanswered`](super::Error::Unanswered).
-    /// One that is refused is heard of.
+    /// The request is carried out, but the answer is lost: [`Error::Unanswered`](super::Error::Unanswered). A refusal still arrives.
     LostAnswer,
 }
 

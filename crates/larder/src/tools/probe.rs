@@ -127,18 +127,18 @@ pub struct Probe {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let library = Library::open(larder::Store::memory().await).await?;
-/// use larder::probe::Step;
+/// use larder::probe::Check;
 ///
 /// let probes = library.probe().await;
-/// let steps: Vec<Step> = probes[0].steps.iter().map(|timed| timed.step).collect();
-/// assert_eq!(steps, [Step::Put, Step::Get, Step::Delete]);
+/// let steps: Vec<Check> = probes[0].steps.iter().map(|timed| timed.step).collect();
+/// assert_eq!(steps, [Check::Put, Check::Get, Check::Delete]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timed {
     /// Which step.
-    pub step: Step,
+    pub step: Check,
     /// How long it took.
     pub took: Duration,
     /// What became of it.
@@ -148,10 +148,10 @@ pub struct Timed {
 /// What is done with a probe item.
 ///
 /// ```
-/// assert_eq!(larder::probe::Step::Put.name(), "put");
+/// assert_eq!(larder::probe::Check::Put.name(), "put");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Check {
     /// A record is put.
     Put,
     /// It is read.
@@ -160,7 +160,7 @@ pub enum Step {
     Delete,
 }
 
-impl Step {
+impl Check {
     /// As programs read it.
     pub fn name(self) -> &'static str {
         match self {
@@ -258,22 +258,22 @@ async fn take(store: &Store, table: &TableName, key: Vec<(&str, KeyType)>, ttl: 
         item.insert(ttl, ends);
     }
     let mut steps = Vec::new();
-    let mut note = |step: Step, start: Instant, outcome: Result<(), Error>| {
+    let mut note = |step: Check, start: Instant, outcome: Result<(), Error>| {
         let done = outcome.is_ok();
         steps.push(Timed { step, took: start.elapsed(), outcome });
         done
     };
     let start = Instant::now();
-    let put = note(Step::Put, start, put(store, table, &key, item.clone()).await);
+    let put = note(Check::Put, start, put(store, table, &key, item.clone()).await);
     if put {
         let start = Instant::now();
-        note(Step::Get, start, get(store, table, &key, &item).await);
+        note(Check::Get, start, get(store, table, &key, &item).await);
     }
     // Tried after a put that failed too: its answer alone may have been lost.
     let start = Instant::now();
     let deleted = delete(store, table, &key, number).await;
     if put || deleted.is_ok() {
-        note(Step::Delete, start, deleted);
+        note(Check::Delete, start, deleted);
     }
     Probe { table: table.clone(), steps }
 }
@@ -368,8 +368,8 @@ table numbers {
     async fn l6_a_probe_item_is_put_read_and_deleted_and_each_is_timed() {
         let system = open().await;
         for probe in system.probe().await {
-            let steps: Vec<Step> = probe.steps.iter().map(|timed| timed.step).collect();
-            assert_eq!(steps, [Step::Put, Step::Get, Step::Delete]);
+            let steps: Vec<Check> = probe.steps.iter().map(|timed| timed.step).collect();
+            assert_eq!(steps, [Check::Put, Check::Get, Check::Delete]);
             assert!(probe.error().is_none(), "{probe}");
             assert_eq!(probe.to_string().matches(" ms").count(), 3, "{probe}");
         }

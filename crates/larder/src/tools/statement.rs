@@ -16,7 +16,7 @@ use crate::store::{Error, Store, read_item, sdk_error, sdk_value};
 
 /// What a page of a statement gave.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Page {
+pub struct StatementPage {
     /// What it found, or what a write returns.
     pub items: Vec<Item>,
     /// Where the next page begins; `None` at the end.
@@ -42,7 +42,7 @@ pub async fn run(
     parameters: &[AttributeValue],
     next: Option<String>,
     limit: Option<usize>,
-) -> Result<Page, Error> {
+) -> Result<StatementPage, Error> {
     let client = store.sdk_client().await?;
     let parameters: Vec<_> = parameters.iter().cloned().map(sdk_value).collect();
     let answer = client
@@ -58,7 +58,7 @@ pub async fn run(
     let items = answer.items.unwrap_or_default().into_iter().map(read_item);
     let unreadable =
         |cause: &str| Error::Refused { code: "InvalidAnswer".to_owned(), message: cause.to_owned() };
-    Ok(Page {
+    Ok(StatementPage {
         items: items.collect::<Result<_, _>>().map_err(unreadable)?,
         next: answer.next_token,
         units: answer.consumed_capacity.and_then(|sum| sum.capacity_units).unwrap_or(0.0),

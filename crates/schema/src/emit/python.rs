@@ -209,8 +209,11 @@ impl<'a> Module<'a> {
             if !one.always && !filled && kind != "Any" {
                 kind.push_str(" | None");
             }
-            let hidden =
-                if self.schema.tells_secret(entity, field) { " = dataclasses.field(repr=False)" } else { "" };
+            let hidden = if self.schema.reveals_secret(entity, field) {
+                " = dataclasses.field(repr=False)"
+            } else {
+                ""
+            };
             let _ = writeln!(members, "    {member}: {kind}{hidden}");
             if !field.docs.is_empty() {
                 members.push_str(&docs("    ", &field.docs));

@@ -363,7 +363,7 @@ $take        })
     fn is_hidden(&self, field: &Field) -> bool {
         let mut entities = self.schema.tables.iter().flat_map(|table| &table.entities);
         let of_field = entities.find(|entity| entity.fields.iter().any(|known| std::ptr::eq(known, field)));
-        let computed = || of_field.is_some_and(|entity| self.schema.tells_secret(entity, field));
+        let computed = || of_field.is_some_and(|entity| self.schema.reveals_secret(entity, field));
         field.checks.secret || (field.equation.is_some() && computed())
     }
 

@@ -315,7 +315,7 @@ impl Data {
                 Err(error) => return Err(error),
             }
         }
-        eprintln!("{table}: {} mended", count(written, "item"));
+        eprintln!("{table}: {} fixed", count(written, "item"));
         if changed > 0 {
             eprintln!("{table}: {} changed meanwhile, and left alone", count(changed, "item"));
         }

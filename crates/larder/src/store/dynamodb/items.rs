@@ -2,17 +2,23 @@
 //!
 //! A request whose answer is lost may have been carried out, and is told apart from one that never left: the
 //! first is [`Error::Unanswered`], the second [`Error::Unreachable`].
+//!
+//! The SDK sends by itself again what failed. Where that could carry out a write twice, or have it refused because of what it did
+//! itself, a lost answer is left to the caller: see [`NotTwice`].
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::Config;
+use aws_sdk_dynamodb::config::Builder;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::operation::scan::ScanOutput;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types as sdk;
 use aws_sdk_dynamodb::types::error::{ConditionalCheckFailedException, TransactionCanceledException};
-use aws_smithy_types::retry::{ErrorKind, RetryConfig};
+use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction};
+use aws_smithy_types::retry::ErrorKind;
 use larder_expr::{Placeholders, Renderer};
 use larder_model::{AttributeValue, IndexKind, IndexName, Item, TableName};
 use larder_ops::{
@@ -20,20 +26,49 @@ use larder_ops::{
     CollectionMetrics, Consumed, DeleteItem, GetItem, GetItemOutput, PageOutput, PutItem, Query, Request,
     Response, ReturnCapacity, ReturnValues, Scan, Select, TransactAction, TransactGetItems,
     TransactGetItemsOutput, TransactWrite, TransactWriteItems, TransactWriteItemsOutput, UpdateItem,
-    WriteOutput,
+    WriteOptions, WriteOutput,
 };
 
 use super::super::items::{NOT_OF_ITEMS, tables};
 use super::super::{Cancellation, Error};
 use super::{DynamoDb, causes};
 
-tokio::task_local! {
-    static ONCE: ();
+/// Keeps the SDK from sending a request again that may have been carried out. What was turned away, or never left, it sends again.
+#[derive(Debug)]
+struct NotTwice;
+
+impl NotTwice {
+    /// Of writes, those that must not be made twice: updates, which build on what is there, and what has a condition, which a write
+    /// that was made may itself have changed.
+    fn config(options: &WriteOptions) -> Builder {
+        match options.condition {
+            Some(_) => Self::always(),
+            None => Builder::new(),
+        }
+    }
+
+    fn always() -> Builder {
+        Builder::new().retry_classifier(Self)
+    }
 }
 
-/// Has puts sent once, however they end: for whoever must know whether one may have been carried out.
-pub(crate) async fn once<F: Future>(puts: F) -> F::Output {
-    ONCE.scope((), puts).await
+impl ClassifyRetry for NotTwice {
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        let Some(Err(error)) = context.output_or_error() else { return RetryAction::NoActionIndicated };
+        let may_have_happened = match error.as_connector_error() {
+            Some(broken) => may_have_left(broken),
+            // A store that failed at it may have failed at saying that it was done.
+            None if error.is_operation_error() => {
+                context.response().is_some_and(|response| response.status().is_server_error())
+            }
+            None => error.is_timeout_error() || error.is_response_error(),
+        };
+        if may_have_happened { RetryAction::RetryForbidden } else { RetryAction::NoActionIndicated }
+    }
+
+    fn name(&self) -> &'static str {
+        "not twice"
+    }
 }
 
 type SdkItem = HashMap<String, sdk::AttributeValue>;
@@ -101,6 +136,7 @@ impl DynamoDb {
 
     async fn put_item(&self, request: PutItem) -> Result<WriteOutput, Error> {
         let (table, options) = (request.table, request.options);
+        let not_twice = NotTwice::config(&options);
         let mut text = Renderer::new();
         let condition = options.condition.as_ref().map(|condition| text.condition(condition));
         let (names, values) = placeholders(text.finish());
@@ -114,13 +150,7 @@ impl DynamoDb {
             .set_return_values_on_condition_check_failure(on_failure(options.return_old_on_failure))
             .set_return_consumed_capacity(capacity(options.capacity))
             .set_return_item_collection_metrics(metrics(options.collection_metrics));
-        let answer = match ONCE.try_with(|()| ()) {
-            Ok(()) => {
-                let once = Config::builder().retry_config(RetryConfig::disabled());
-                answer.customize().config_override(once).send().await
-            }
-            Err(_) => answer.send().await,
-        };
+        let answer = answer.customize().config_override(not_twice).send().await;
         let answer = answer.map_err(|error| self.item_error(error, &table))?;
         self.written(&table, answer.attributes, answer.consumed_capacity, answer.item_collection_metrics)
     }
@@ -142,12 +172,14 @@ impl DynamoDb {
             .set_return_values_on_condition_check_failure(on_failure(options.return_old_on_failure))
             .set_return_consumed_capacity(capacity(options.capacity))
             .set_return_item_collection_metrics(metrics(options.collection_metrics));
-        let answer = answer.send().await.map_err(|error| self.item_error(error, &table))?;
+        let answer = answer.customize().config_override(NotTwice::always()).send().await;
+        let answer = answer.map_err(|error| self.item_error(error, &table))?;
         self.written(&table, answer.attributes, answer.consumed_capacity, answer.item_collection_metrics)
     }
 
     async fn delete_item(&self, request: DeleteItem) -> Result<WriteOutput, Error> {
         let (table, options) = (request.table, request.options);
+        let not_twice = NotTwice::config(&options);
         let mut text = Renderer::new();
         let condition = options.condition.as_ref().map(|condition| text.condition(condition));
         let (names, values) = placeholders(text.finish());
@@ -161,7 +193,8 @@ impl DynamoDb {
             .set_return_values_on_condition_check_failure(on_failure(options.return_old_on_failure))
             .set_return_consumed_capacity(capacity(options.capacity))
             .set_return_item_collection_metrics(metrics(options.collection_metrics));
-        let answer = answer.send().await.map_err(|error| self.item_error(error, &table))?;
+        let answer = answer.customize().config_override(not_twice).send().await;
+        let answer = answer.map_err(|error| self.item_error(error, &table))?;
         self.written(&table, answer.attributes, answer.consumed_capacity, answer.item_collection_metrics)
     }
 
@@ -477,17 +510,18 @@ impl DynamoDb {
 }
 
 /// Whether the store may have got the request, though no answer came.
-fn may_have_been_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
+fn may_have_been_sent<E>(error: &SdkError<E>) -> bool {
     match error {
         SdkError::TimeoutError(_) | SdkError::ResponseError(_) => true,
-        SdkError::DispatchFailure(failure) => {
-            let broken = failure.is_io()
-                || failure.is_timeout()
-                || failure.as_other() == Some(ErrorKind::TransientError);
-            broken && !is_connect(error)
-        }
+        SdkError::DispatchFailure(failure) => failure.as_connector_error().is_some_and(may_have_left),
         _ => false,
     }
+}
+
+/// Whether a request may have got further than a connection that was never made.
+fn may_have_left(error: &ConnectorError) -> bool {
+    let broken = error.is_io() || error.is_timeout() || error.as_other() == Some(ErrorKind::TransientError);
+    broken && !is_connect(error)
 }
 
 fn is_connect(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -106,7 +106,7 @@ impl Run<'_> {
 
     fn too_slow(&self) -> Error {
         Error::NotAllowed(format!(
-            "the stream of {} lost changes faster than they were carried over: is it switched off and on?",
+            "the stream of {} lost changes faster than they were carried over: was it switched off and on?",
             self.carrier.source.table()
         ))
     }

@@ -75,7 +75,7 @@ $filled        }
                 );
                 String::new()
             }
-            required if are_told_apart(required) => by_place(required, &filled),
+            required if have_distinct_types(required) => by_place(required, &filled),
             required => self.by_name(name, required, &filled),
         };
         let setters: String = members
@@ -132,7 +132,7 @@ $given$filled        }
 }
 
 /// Whether nobody can take one argument for another.
-fn are_told_apart(required: &[&Member<'_>]) -> bool {
+fn have_distinct_types(required: &[&Member<'_>]) -> bool {
     let alike = |at: usize| required[..at].iter().any(|before| before.kind == required[at].kind);
     required.len() <= 3 && !(0..required.len()).any(alike)
 }
