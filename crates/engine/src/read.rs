@@ -56,45 +56,43 @@ impl Engine {
         let mut output =
             BatchGetItemOutput { responses: Vec::new(), unprocessed: Vec::new(), consumed: Vec::new() };
         let mut tables = Vec::new();
+        // Of all parts together: two may be of one table, which has a name and an ARN.
+        let mut keys = Vec::new();
         for part in request.tables {
             let table = self.table(&part.table)?;
-            let mut keys = Vec::new();
             for key in &part.keys {
                 key_rules::check_key(&table, key)?;
                 keys.push(table.item_key(key)?);
             }
-            keys.sort_unstable();
-            if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-                return Err(Error::validation("Provided list of item keys contains duplicates"));
-            }
             tables.push((table, part));
+        }
+        keys.sort_unstable();
+        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::validation("Provided list of item keys contains duplicates"));
         }
 
         let snapshot = self.store.snapshot();
         let mut bytes = 0;
         // Why nothing was read at all, if there was no throughput for any.
         let (mut any, mut refused) = (false, None);
+        let mut throttled = Vec::new();
         for (table, part) in tables {
             let mut rows = Vec::new();
             let mut left = Vec::new();
             for key in part.keys {
-                if self.is_throttling() {
-                    let stored_key = table.item_key(&key)?;
-                    if let Err(error) = self.admit_read(&table, None, Some(&stored_key)) {
-                        table.metrics.left_out(Operation::BatchGetItem);
-                        refused = Some(error);
-                        left.push(key);
-                        continue;
-                    }
-                    let size = stored(&snapshot, &table, &stored_key)?.map_or(Ok(0), |item| item.size())?;
-                    self.read_from(&table, None, Some(&stored_key), read_units(size, part.consistent));
-                }
-                any = true;
                 if bytes >= BATCH_BYTES_MAX {
                     left.push(key);
                     continue;
                 }
-                let found = find(&snapshot, &table, &key)?;
+                let stored_key = table.item_key(&key)?;
+                if let Err(error) = self.admit_read(&table, None, Some(&stored_key)) {
+                    throttled.push(table.clone());
+                    refused = Some(error);
+                    left.push(key);
+                    continue;
+                }
+                any = true;
+                let found = stored(&snapshot, &table, &stored_key)?;
                 let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
                 if bytes + size > BATCH_BYTES_MAX {
                     bytes = BATCH_BYTES_MAX;
@@ -102,12 +100,14 @@ impl Engine {
                     continue;
                 }
                 bytes += size;
-                meter.table(&table, read_units(size, part.consistent));
+                let units = read_units(size, part.consistent);
+                self.read_from(&table, None, Some(&stored_key), units);
+                meter.table(&table, units);
                 if let Some(item) = found {
                     rows.push(row(item, part.projection.as_ref())?);
                 }
             }
-            output.responses.push((part.table.clone(), rows));
+            output.responses.push((part.echo.table.as_ref().unwrap_or(&part.table).clone(), rows));
             if !left.is_empty() {
                 output.unprocessed.push(BatchGetTable { keys: left, ..part });
             }
@@ -115,6 +115,7 @@ impl Engine {
         if let Some(refused) = refused.filter(|_| !any) {
             return Err(refused);
         }
+        throttled.iter().for_each(|table| table.metrics.left_out(Operation::BatchGetItem));
         output.consumed = meter.all();
         Ok(output)
     }
