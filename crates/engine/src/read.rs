@@ -156,7 +156,7 @@ impl Engine {
             Bound::Included(key) if self.is_throttling() => Some(key.clone()),
             _ => None,
         };
-        self.admit_read(table, place.index.map(|index| index.definition), partition.as_deref())?;
+        self.admit_read(table, place.index, partition.as_deref())?;
         if let Some(start) = &request.start {
             let bound = Bound::Excluded(place.entry_key(start)?);
             if request.forward { from = bound } else { to = bound }
@@ -177,8 +177,7 @@ impl Engine {
             bytes_max,
             Meter::of_read(operation, request.capacity),
         )?;
-        let units = read_units(page.bytes, request.consistent);
-        self.read_from(table, place.index.map(|index| index.definition), partition.as_deref(), units);
+        self.read_from(table, place.index, partition.as_deref(), page.units);
         Ok(page)
     }
 
@@ -200,7 +199,7 @@ impl Engine {
         if let Some(filter) = &request.filter {
             key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
-        self.admit_read(table, place.index.map(|index| index.definition), None)?;
+        self.admit_read(table, place.index, None)?;
         let segment = request.segment.unwrap_or(Segment { index: 0, total: 1 });
         let (mut from, to) = place.segment(segment);
         if let Some(start) = &request.start {
@@ -232,16 +231,16 @@ impl Engine {
             PAGE_BYTES_MAX,
             Meter::of_read(operation, request.capacity),
         )?;
-        let units = read_units(page.bytes, request.consistent);
-        self.read_from(table, place.index.map(|index| index.definition), None, units);
+        self.read_from(table, place.index, None, page.units);
         Ok(page)
     }
 }
 
-/// A page, and how many bytes were read for it.
+/// A page, and how many bytes and units were read for it.
 pub(crate) struct Page {
     pub(crate) output: PageOutput,
     pub(crate) bytes: usize,
+    units: f64,
 }
 
 /// The stored item with this key, which has been checked.
@@ -559,7 +558,7 @@ impl<'a> Place<'a> {
         }
         meter.returned(self.table, page.count);
         page.consumed = meter.one();
-        Ok(Page { output: page, bytes: bytes + fetched_bytes })
+        Ok(Page { output: page, bytes: bytes + fetched_bytes, units: units + fetched_units })
     }
 
     /// The error of a range, with the name of what it met.

@@ -124,6 +124,7 @@ impl Engine {
             let changed = Arc::new(changed_table(&table, change.definition, change.stream_switched, now)?);
             put_record(batch, &changed);
             let description = self.described(&changed, &counts);
+            self.settle_throughput(&table, &changed);
             catalog.insert(changed);
             Ok((deleted, description))
         })?;
