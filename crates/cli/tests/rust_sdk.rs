@@ -1,5 +1,5 @@
 //! The Rust SDK on a server that asks for signatures, through TLS: a round of work, and each way to be refused, with AWS's
-//! codes and words and DynamoDB's status.
+//! codes and words and DynamoDB's status. And on one that enforces throughput, where it tries again.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test fail with the test")]
 
@@ -7,6 +7,7 @@ mod process;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,8 +16,10 @@ use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ProvisionedThroughput,
+    ScalarAttributeType,
 };
 use aws_sdk_dynamodb::{Client, Config};
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign};
@@ -128,23 +131,7 @@ impl Door {
     async fn work(&self) {
         let client = self.client();
         let id = "id";
-        client
-            .create_table()
-            .table_name(TABLE)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(
-                AttributeDefinition::builder()
-                    .attribute_name(id)
-                    .attribute_type(ScalarAttributeType::S)
-                    .build()
-                    .unwrap(),
-            )
-            .key_schema(
-                KeySchemaElement::builder().attribute_name(id).key_type(KeyType::Hash).build().unwrap(),
-            )
-            .send()
-            .await
-            .unwrap();
+        table(&client).billing_mode(BillingMode::PayPerRequest).send().await.unwrap();
         for at in 0..10 {
             let put = client.put_item().table_name(TABLE).item(id, text(&format!("å/{at} +")));
             put.item("note", text("hush")).send().await.unwrap();
@@ -160,6 +147,14 @@ impl Door {
         let got = self.client().get_item().table_name(TABLE).key("id", text(id)).send().await.unwrap();
         got.item?.get("note")?.as_s().ok().cloned()
     }
+}
+
+/// A table to be made, whose items have an `id`.
+fn table(client: &Client) -> CreateTableFluentBuilder {
+    let id = AttributeDefinition::builder().attribute_name("id").attribute_type(ScalarAttributeType::S);
+    let key = KeySchemaElement::builder().attribute_name("id").key_type(KeyType::Hash);
+    let table = client.create_table().table_name(TABLE);
+    table.attribute_definitions(id.build().unwrap()).key_schema(key.build().unwrap())
 }
 
 fn credentials(key: &AccessKey) -> Credentials {
@@ -382,4 +377,52 @@ async fn a_wrong_secret_again_and_again_is_told_so_later() {
     }
     assert!(start.elapsed() >= Duration::from_millis(600), "{:?}", start.elapsed());
     door.client().list_tables().send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_is_set_too_small_is_tried_again_until_there_are_units() {
+    let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0", "--throttle", "--no-console"]);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    let count = move |_: &mut HttpRequest| drop(counted.fetch_add(1, Ordering::Relaxed));
+    let key = AccessKey::generate(&[7; 40]);
+    let config = |retries: RetryConfig| {
+        Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static(REGION))
+            .endpoint_url(&server.url)
+            .credentials_provider(credentials(&key))
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .retry_config(retries)
+    };
+    let once = Client::from_conf(config(RetryConfig::disabled()).build());
+    let units = ProvisionedThroughput::builder().read_capacity_units(100).write_capacity_units(3);
+    table(&once).provisioned_throughput(units.build().unwrap()).send().await.unwrap();
+    let put = |client: &Client, at: usize| {
+        client.put_item().table_name(TABLE).item("id", text(&format!("{at}"))).send()
+    };
+    let retries =
+        RetryConfig::standard().with_max_attempts(10).with_initial_backoff(Duration::from_millis(200));
+    let counting = config(retries).interceptor(Changed(Arc::new(count)));
+    let patient = Client::from_conf(counting.build());
+    for at in 0..8 {
+        put(&patient, at).await.unwrap();
+    }
+    let attempts = attempts.load(Ordering::Relaxed);
+    assert!(attempts > 8, "eight of three a second took {attempts} attempts");
+    let mut alone = 0;
+    let refused = loop {
+        match put(&once, alone).await {
+            Ok(_) => alone += 1,
+            Err(refused) => break refused,
+        }
+        assert!(alone < 100);
+    };
+    is(
+        &told(&refused),
+        "ProvisionedThroughputExceededException",
+        "The level of configured provisioned throughput",
+    );
+    let found = once.scan().table_name(TABLE).consistent_read(true).send().await.unwrap();
+    assert_eq!(found.count, 8);
 }

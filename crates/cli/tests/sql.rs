@@ -34,8 +34,12 @@ fn visits() -> TempDir {
 }
 
 fn run(store: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
-    let output = command.args(["sql", "--store", store]).args(arguments).env_clear().output().unwrap();
+    run_as("sql", store, arguments)
+}
+
+fn run_as(command: &str, store: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut larder = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let output = larder.args([command, "--store", store]).args(arguments).env_clear().output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -130,7 +134,14 @@ fn an_explanation_says_what_would_be_done_and_does_nothing() {
     ] {
         let told = ok(store, &[statement, "--explain"]);
         assert!(told.starts_with(expected), "{statement}: {told}");
+        assert_eq!(run_as("explain", store, &[statement]), (Some(0), told, String::new()));
     }
+    let asked = ["SELECT * FROM visits WHERE page = ?", "--parameter", "home"];
+    let (code, told, _) = run_as("explain", store, &asked);
+    assert!(code == Some(0) && told.starts_with("Query: 1 partition of visits, "), "{told}");
+    let (code, _, told) = run_as("explain", store, &["SELECT * FROM nowhere"]);
+    assert_eq!(code, Some(1));
+    assert!(told.starts_with("larder: there is no table nowhere in "), "{told}");
     let told: Value =
         serde_json::from_str(&ok(store, &["SELECT * FROM visits", "--explain", "--json"])).unwrap();
     assert_eq!((&told["operation"], &told["read_units"]), (&json!("Scan"), &json!(0.5)));

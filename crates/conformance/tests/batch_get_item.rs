@@ -227,3 +227,24 @@ fn a_table_is_answered_under_the_arn_by_which_it_was_asked_for() {
         assert_eq!(answer["ConsumedCapacity"][0]["TableName"], json!(arn));
     });
 }
+
+#[test]
+fn a_table_asked_for_in_two_ways_is_answered_in_both() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        table.put_all(["a", "z"].map(|pk| json!({"pk": {"S": pk}})));
+        let (name, arn) = (table.name(), table.arn());
+        let key = |pk: &str| json!({"Keys": [{"pk": {"S": pk}}]});
+        let answer = db.ok(
+            "BatchGetItem",
+            json!({"RequestItems": {&arn: key("z"), name: key("a")}, "ReturnConsumedCapacity": "TOTAL"}),
+        );
+        assert_eq!(answer["Responses"], json!({&arn: [{"pk": {"S": "z"}}], name: [{"pk": {"S": "a"}}]}));
+        assert_eq!(answer["ConsumedCapacity"], json!([{"TableName": arn, "CapacityUnits": 1.0}]));
+        db.invalid(
+            "BatchGetItem",
+            json!({"RequestItems": {&arn: key("a"), name: key("a")}}),
+            "Provided list of item keys contains duplicates",
+        );
+    });
+}

@@ -215,3 +215,27 @@ fn a_request_is_a_put_or_a_delete() {
         assert_eq!(table.ok("Scan", json!({}))["Count"], json!(0));
     });
 }
+
+#[test]
+fn a_table_is_answered_under_the_arn_by_which_it_was_asked_for() {
+    conform(|db| {
+        let table = db.table(keys("pk:S sk:S").local("by_l", "l:S", "ALL"));
+        let arn = table.arn();
+        let put = |sk: &str| json!([{"PutRequest": {"Item": {"pk": {"S": "a"}, "sk": {"S": sk}}}}]);
+        let answer = db.ok(
+            "BatchWriteItem",
+            json!({
+                "RequestItems": {&arn: put("b")},
+                "ReturnConsumedCapacity": "TOTAL", "ReturnItemCollectionMetrics": "SIZE",
+            }),
+        );
+        assert_eq!(answer["ConsumedCapacity"], json!([{"TableName": arn, "CapacityUnits": 1.0}]));
+        let collections = &answer["ItemCollectionMetrics"][&arn];
+        assert_eq!(collections[0]["ItemCollectionKey"], json!({"pk": {"S": "a"}}), "{answer}");
+        db.invalid(
+            "BatchWriteItem",
+            json!({"RequestItems": {&arn: put("c"), table.name(): put("c")}}),
+            "Provided list of item keys contains duplicates",
+        );
+    });
+}

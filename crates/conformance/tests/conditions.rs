@@ -757,6 +757,24 @@ fn values_of_expressions_are_checked_as_values_of_items() {
 }
 
 #[test]
+fn an_empty_set_among_values_is_told_with_its_name() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        for (set, told) in [
+            ("SS", "An string set  may not be empty"),
+            ("NS", "An number set  may not be empty"),
+            ("BS", "Binary sets should not be empty"),
+        ] {
+            table.invalid(
+                "Scan",
+                filter("a = :v", &json!({":v": {set: []}})),
+                &format!("ExpressionAttributeValues contains invalid value: One or more parameter values were invalid: {told} for key :v"),
+            );
+        }
+    });
+}
+
+#[test]
 fn an_expression_of_white_space_ends_too_soon() {
     conform(|db| {
         let table = db.table(keys("pk:S"));

@@ -807,3 +807,23 @@ fn names_of_keys_and_of_what_an_index_holds_have_a_longest_length() {
         db.table_from(request(255, 255));
     });
 }
+
+#[test]
+fn a_key_has_each_name_once() {
+    conform(|db| {
+        let name = db.unused_name();
+        let mut request = keys("pk:S sk:S").request(&name);
+        request["KeySchema"][1]["AttributeName"] = "pk".into();
+        db.invalid(
+            "CreateTable",
+            request,
+            "Both the Hash Key and the Range Key element in the KeySchema have the same name",
+        );
+        let request = keys("pk:S").global_many("many", "g:S h:S", "g:S", "ALL").request(&name);
+        db.invalid(
+            "CreateTable",
+            request,
+            "The KeySchema contains multiple key attributes with the same name",
+        );
+    });
+}

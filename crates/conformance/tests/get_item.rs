@@ -275,3 +275,20 @@ fn an_expression_is_checked_before_the_table() {
         );
     });
 }
+
+#[test]
+fn a_projection_is_at_most_four_kilobytes() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let request = |bytes: usize| {
+            let projection = format!("a{}", " ".repeat(bytes - 1));
+            json!({"Key": {"pk": {"S": "a"}}, "ProjectionExpression": projection})
+        };
+        table.ok("GetItem", request(4096));
+        table.invalid(
+            "GetItem",
+            request(4097),
+            "Invalid ProjectionExpression: Expression size has exceeded the maximum allowed size;…",
+        );
+    });
+}

@@ -493,6 +493,53 @@ fn a_start_key_is_within_the_condition() {
 }
 
 #[test]
+fn a_query_of_one_item_is_not_begun_in_the_middle() {
+    conform(|db| {
+        let from = |condition: &str, values: Value, key: Value| {
+            with(query(condition, &values), &json!({"ExclusiveStartKey": key}))
+        };
+        let one_row = "The query can return at most one row and cannot be restarted";
+        numbered(db).invalid(
+            "Query",
+            from(
+                "pk = :p AND sk = :s",
+                json!({":p": {"S": "p"}, ":s": {"N": "1"}}),
+                json!({"pk": {"S": "other"}, "sk": {"N": "1"}}),
+            ),
+            one_row,
+        );
+        db.table(keys("pk:S")).invalid(
+            "Query",
+            from("pk = :p", json!({":p": {"S": "p"}}), json!({"pk": {"S": "other"}})),
+            "The provided exclusive start key is invalid",
+        );
+        let table = db.table(keys("pk:S").global_many("many", "g:S h:S", "", "ALL"));
+        let mut request = from(
+            "g = :g AND h = :h",
+            json!({":g": {"S": "g"}, ":h": {"S": "h"}}),
+            json!({"pk": {"S": "a"}, "g": {"S": "other"}, "h": {"S": "h"}}),
+        );
+        request["IndexName"] = "many".into();
+        table.invalid("Query", request, one_row);
+    });
+}
+
+#[test]
+fn a_key_condition_is_at_most_four_kilobytes() {
+    conform(|db| {
+        let table = numbered(db);
+        let padded = |bytes: usize| format!("pk = :p{}", " ".repeat(bytes - 7));
+        let values = json!({":p": {"S": "p"}});
+        table.ok("Query", query(&padded(4096), &values));
+        table.invalid(
+            "Query",
+            query(&padded(4097), &values),
+            "Invalid KeyConditionExpression: Expression size has exceeded the maximum allowed size;…",
+        );
+    });
+}
+
+#[test]
 fn a_start_key_need_not_exist() {
     conform(|db| {
         let table = numbered(db);

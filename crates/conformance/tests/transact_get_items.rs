@@ -140,3 +140,20 @@ fn expressions_are_checked_before_anything_is_read() {
         );
     });
 }
+
+#[test]
+fn four_megabytes_are_the_most() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        for n in 0..11 {
+            table.put(json!({"pk": {"S": format!("k{n}")}, "v": {"S": "x".repeat(390 * 1024)}}));
+        }
+        let gets = |count: usize| -> Value { (0..count).map(|n| get(&table, &format!("k{n}"))).collect() };
+        let answer = db.ok("TransactGetItems", json!({"TransactItems": gets(10)}));
+        assert_eq!(answer["Responses"].as_array().map(Vec::len), Some(10));
+        db.call("TransactGetItems", json!({"TransactItems": gets(11)})).error(
+            "ValidationException",
+            "Collection size of items exceeded, which can also be caused by the aggregate size of the items in the transaction exceeding the 4MB limit",
+        );
+    });
+}

@@ -25,3 +25,19 @@ fn at_least_one_key_is_given() {
         );
     });
 }
+
+#[test]
+fn a_key_is_of_1_to_128_characters() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let request = |key: &str| json!({"ResourceArn": table.arn(), "TagKeys": ["a", key]});
+        db.ok("UntagResource", request(&"k".repeat(128)));
+        for key in ["", &"k".repeat(129)] {
+            db.invalid(
+                "UntagResource",
+                request(key),
+                "1 validation error detected: Value '[…]' at 'tagKeys' failed to satisfy constraint: Member must satisfy constraint: [Member must have length less than or equal to 128, Member must have length greater than or equal to 1]",
+            );
+        }
+    });
+}

@@ -362,3 +362,32 @@ fn an_attribute_of_a_key_is_not_redefined() {
         table.ok("UpdateTable", create(json!([{"AttributeName": "sk", "AttributeType": "N"}]), "sk"));
     });
 }
+
+#[test]
+fn names_of_a_new_index_have_a_longest_length() {
+    conform(|db| {
+        let table = db.table(keys("pk:S"));
+        let request = |key: usize, held: usize| {
+            let mut request = create_index("by_key", &"k".repeat(key));
+            let projection = json!({"ProjectionType": "INCLUDE", "NonKeyAttributes": ["h".repeat(held)]});
+            request["GlobalSecondaryIndexUpdates"][0]["Create"]["Projection"] = projection;
+            request
+        };
+        let path = "globalSecondaryIndexUpdates.1.member.create";
+        for member in [
+            &format!("{path}.keySchema.1.member.attributeName"),
+            "attributeDefinitions.1.member.attributeName",
+        ] {
+            let told = format!(
+                "…Value '…' at '{member}' failed to satisfy constraint: Member must have length less than or equal to 255…"
+            );
+            table.invalid("UpdateTable", request(256, 1), &told);
+        }
+        table.invalid(
+            "UpdateTable",
+            request(255, 256),
+            &format!("1 validation error detected: Value '[…]' at '{path}.projection.nonKeyAttributes' failed to satisfy constraint: Member must satisfy constraint: [Member must have length less than or equal to 255, Member must have length greater than or equal to 1]"),
+        );
+        table.ok("UpdateTable", request(255, 255));
+    });
+}

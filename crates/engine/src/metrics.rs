@@ -217,6 +217,13 @@ impl TableMetrics {
         self.of(operation).fail(Fault::Throttled);
     }
 
+    /// Counts a part of a batch that failed by itself, if there was no throughput for it.
+    pub(crate) fn part_failed(&self, operation: Operation, error: &Error) {
+        if let Fault::Throttled = error.into() {
+            self.left_out(operation);
+        }
+    }
+
     pub(crate) fn expired(&self) {
         add(&self.expired, 1);
     }

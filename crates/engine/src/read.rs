@@ -56,45 +56,43 @@ impl Engine {
         let mut output =
             BatchGetItemOutput { responses: Vec::new(), unprocessed: Vec::new(), consumed: Vec::new() };
         let mut tables = Vec::new();
+        // Of all parts together: two may be of one table, which has a name and an ARN.
+        let mut keys = Vec::new();
         for part in request.tables {
             let table = self.table(&part.table)?;
-            let mut keys = Vec::new();
             for key in &part.keys {
                 key_rules::check_key(&table, key)?;
                 keys.push(table.item_key(key)?);
             }
-            keys.sort_unstable();
-            if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-                return Err(Error::validation("Provided list of item keys contains duplicates"));
-            }
             tables.push((table, part));
+        }
+        keys.sort_unstable();
+        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::validation("Provided list of item keys contains duplicates"));
         }
 
         let snapshot = self.store.snapshot();
         let mut bytes = 0;
         // Why nothing was read at all, if there was no throughput for any.
         let (mut any, mut refused) = (false, None);
+        let mut throttled = Vec::new();
         for (table, part) in tables {
             let mut rows = Vec::new();
             let mut left = Vec::new();
             for key in part.keys {
-                if self.is_throttling() {
-                    let stored_key = table.item_key(&key)?;
-                    if let Err(error) = self.admit_read(&table, None, Some(&stored_key)) {
-                        table.metrics.left_out(Operation::BatchGetItem);
-                        refused = Some(error);
-                        left.push(key);
-                        continue;
-                    }
-                    let size = stored(&snapshot, &table, &stored_key)?.map_or(Ok(0), |item| item.size())?;
-                    self.read_from(&table, None, Some(&stored_key), read_units(size, part.consistent));
-                }
-                any = true;
                 if bytes >= BATCH_BYTES_MAX {
                     left.push(key);
                     continue;
                 }
-                let found = find(&snapshot, &table, &key)?;
+                let stored_key = table.item_key(&key)?;
+                if let Err(error) = self.admit_read(&table, None, Some(&stored_key)) {
+                    throttled.push(table.clone());
+                    refused = Some(error);
+                    left.push(key);
+                    continue;
+                }
+                any = true;
+                let found = stored(&snapshot, &table, &stored_key)?;
                 let size = found.as_ref().map_or(Ok(0), StoredItem::size)?;
                 if bytes + size > BATCH_BYTES_MAX {
                     bytes = BATCH_BYTES_MAX;
@@ -102,12 +100,14 @@ impl Engine {
                     continue;
                 }
                 bytes += size;
-                meter.table(&table, read_units(size, part.consistent));
+                let units = read_units(size, part.consistent);
+                self.read_from(&table, None, Some(&stored_key), units);
+                meter.table(&table, units);
                 if let Some(item) = found {
                     rows.push(row(item, part.projection.as_ref())?);
                 }
             }
-            output.responses.push((part.table.clone(), rows));
+            output.responses.push((part.echo.table.as_ref().unwrap_or(&part.table).clone(), rows));
             if !left.is_empty() {
                 output.unprocessed.push(BatchGetTable { keys: left, ..part });
             }
@@ -115,6 +115,7 @@ impl Engine {
         if let Some(refused) = refused.filter(|_| !any) {
             return Err(refused);
         }
+        throttled.iter().for_each(|table| table.metrics.left_out(Operation::BatchGetItem));
         output.consumed = meter.all();
         Ok(output)
     }
@@ -155,7 +156,7 @@ impl Engine {
             Bound::Included(key) if self.is_throttling() => Some(key.clone()),
             _ => None,
         };
-        self.admit_read(table, place.index.map(|index| index.definition), partition.as_deref())?;
+        self.admit_read(table, place.index, partition.as_deref())?;
         if let Some(start) = &request.start {
             let bound = Bound::Excluded(place.entry_key(start)?);
             if request.forward { from = bound } else { to = bound }
@@ -176,8 +177,7 @@ impl Engine {
             bytes_max,
             Meter::of_read(operation, request.capacity),
         )?;
-        let units = read_units(page.bytes, request.consistent);
-        self.read_from(table, place.index.map(|index| index.definition), partition.as_deref(), units);
+        self.read_from(table, place.index, partition.as_deref(), page.units);
         Ok(page)
     }
 
@@ -199,7 +199,7 @@ impl Engine {
         if let Some(filter) = &request.filter {
             key_rules::check_condition(table, Some(place.schema()), filter)?;
         }
-        self.admit_read(table, place.index.map(|index| index.definition), None)?;
+        self.admit_read(table, place.index, None)?;
         let segment = request.segment.unwrap_or(Segment { index: 0, total: 1 });
         let (mut from, to) = place.segment(segment);
         if let Some(start) = &request.start {
@@ -231,16 +231,16 @@ impl Engine {
             PAGE_BYTES_MAX,
             Meter::of_read(operation, request.capacity),
         )?;
-        let units = read_units(page.bytes, request.consistent);
-        self.read_from(table, place.index.map(|index| index.definition), None, units);
+        self.read_from(table, place.index, None, page.units);
         Ok(page)
     }
 }
 
-/// A page, and how many bytes were read for it.
+/// A page, and how many bytes and units were read for it.
 pub(crate) struct Page {
     pub(crate) output: PageOutput,
     pub(crate) bytes: usize,
+    units: f64,
 }
 
 /// The stored item with this key, which has been checked.
@@ -558,7 +558,7 @@ impl<'a> Place<'a> {
         }
         meter.returned(self.table, page.count);
         page.consumed = meter.one();
-        Ok(Page { output: page, bytes: bytes + fetched_bytes })
+        Ok(Page { output: page, bytes: bytes + fetched_bytes, units: units + fetched_units })
     }
 
     /// The error of a range, with the name of what it met.

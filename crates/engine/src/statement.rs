@@ -292,12 +292,26 @@ impl Engine {
         let operation = Operation::BatchExecuteStatement;
         let statement = each.statement?;
         let table = self.table(statement.table())?;
-        let Statement::Select(select) = &statement else {
-            let writing = Writing { returns_old: each.return_old_on_failure, capacity, now };
-            return self.write_statement(operation, &table, statement, writing).await;
+        let outcome = match &statement {
+            Statement::Select(select) => self.batched_read(&table, select, each.consistent, capacity),
+            _ => {
+                let writing = Writing { returns_old: each.return_old_on_failure, capacity, now };
+                self.write_statement(operation, &table, statement, writing).await
+            }
         };
-        let key = keyed_read(select, searched(&table, select)?, operation.name())?;
-        let (found, consumed) = self.keyed_item(operation, &table, &key, each.consistent, capacity)?;
+        outcome.inspect_err(|error| table.metrics.part_failed(operation, error))
+    }
+
+    fn batched_read(
+        &self,
+        table: &Table,
+        select: &SelectStatement,
+        consistent: bool,
+        capacity: ReturnCapacity,
+    ) -> Result<(Option<Row>, Option<Consumed>), Error> {
+        let operation = Operation::BatchExecuteStatement;
+        let key = keyed_read(select, searched(table, select)?, operation.name())?;
+        let (found, consumed) = self.keyed_item(operation, table, &key, consistent, capacity)?;
         let row = found.map(|item| shown(Row::Stored(item), select.columns.as_ref())).transpose()?;
         Ok((row, consumed))
     }

@@ -124,6 +124,7 @@ impl Engine {
             let changed = Arc::new(changed_table(&table, change.definition, change.stream_switched, now)?);
             put_record(batch, &changed);
             let description = self.described(&changed, &counts);
+            self.settle_throughput(&table, &changed);
             catalog.insert(changed);
             Ok((deleted, description))
         })?;
@@ -274,13 +275,9 @@ impl Engine {
     pub fn list_tags_of_resource(&self, request: &ListTagsOfResource) -> Result<Tags, Error> {
         let catalog = self.catalog()?;
         let table = catalog.find(&request.table)?.ok_or_else(|| {
-            let arn = Arn::table(&request.table);
-            let message = format!(
-                "User: arn:aws:iam::{}:root is not authorized to perform: dynamodb:ListTagsOfResource on resource: {arn}",
-                request.table.account()
-            );
             // Not that it is not there: that could be told to somebody who may not know.
-            ApiError::NotLetIn { code: "AccessDeniedException", message }
+            let arn = Arn::table(&request.table).to_string();
+            ApiError::concealed(request.table.account(), "ListTagsOfResource", arn)
         })?;
         Ok(table.definition.tags.clone())
     }

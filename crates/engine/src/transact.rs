@@ -13,14 +13,15 @@ use larder_model::{ApiError, AttributeValue, CancellationReason, Item, Number, T
 use larder_storage::{Batch, Ticket};
 
 use crate::capacity::{Meter, read_units, write_units};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::item_bytes::{self, StoredItem};
 use crate::metrics::Operation;
 use crate::ops::{
     ReturnCapacity, TransactAction, TransactGetItems, TransactGetItemsOutput, TransactWriteItems,
     TransactWriteItemsOutput, UnitKind,
 };
-use crate::write::{Action, Collections, Write, check, decide, note_collection, stage};
+use crate::throttle::Cost;
+use crate::write::{Action, Change, Collections, Write, check, decide, note_collection, stage};
 use crate::{Engine, Error, key_rules, layout, read};
 
 /// A transaction doubles the units of the tables it touches.
@@ -151,7 +152,7 @@ impl Engine {
             let before = Remembered::read(&item_bytes::decode(&stored)?)?;
             if before.expires > self.settled(now).seconds() {
                 let meter = Meter::new(operation, capacity, Some(UnitKind::Read));
-                let answer = before.answer(fingerprint, meter, &catalog);
+                let answer = before.answer(self, fingerprint, meter, &catalog);
                 return Ok(Submitted {
                     answer,
                     settled: self.until_durable([token_key.as_slice()].into_iter(), seen)?,
@@ -166,8 +167,9 @@ impl Engine {
         let judge = self.judge(now);
         let mut reasons = Vec::new();
         let mut decided = Vec::new();
+        let (mut costs, mut turned_away) = (Vec::new(), false);
         let mut bytes = 0;
-        let targets = targets.into_iter().zip(keys.clone()).zip(faults);
+        let targets = targets.into_iter().zip(&keys).zip(faults);
         for (((table, action, condition, return_old_on_failure), key), fault) in targets {
             if let Some(fault) = fault {
                 reasons.push(fault);
@@ -176,17 +178,22 @@ impl Engine {
             if wants_metrics {
                 note_collection(&mut metrics, &table, action.keyed());
             }
-            let old = self.old(&table, &key)?;
-            let old_bytes = old.as_ref().map_or(0, |old| old.size);
-            canceled.table(&table, FACTOR * write_units(old_bytes));
+            let old = self.old(&table, key)?;
+            let as_is = FACTOR * write_units(old.as_ref().map_or(0, |old| old.size));
+            canceled.table(&table, as_is);
             let changes = !matches!(action, Action::Check { .. });
             let key_bytes = action.keyed().size();
             let write = Write { action, condition: condition.as_ref(), return_old_on_failure };
-            let decided_one = decide(&table, key, old, write, &judge).and_then(|change| {
-                self.admit_write(&table, &change, FACTOR)?;
-                Ok(change)
-            });
-            match decided_one {
+            let outcome = decide(&table, key.clone(), old, write, &judge);
+            match self.admit_member(&table, key, outcome.as_ref().ok(), as_is) {
+                Err(refusal) => {
+                    turned_away = true;
+                    reasons.push(reason(refusal)?);
+                    continue;
+                }
+                Ok(cost) => costs.push((table.clone(), cost)),
+            }
+            match outcome {
                 Err(refusal) => reasons.push(reason(refusal)?),
                 Ok(change) => {
                     reasons.push(CancellationReason::NONE);
@@ -200,12 +207,19 @@ impl Engine {
             }
         }
         let refused = cancel_unless_fine(reasons)
-            .inspect_err(|_| canceled.count())
+            .inspect_err(|_| {
+                // What is turned away costs nothing.
+                if !turned_away {
+                    canceled.count();
+                    costs.drain(..).for_each(|(table, cost)| cost.canceled.take_from(&table));
+                }
+            })
             .and_then(|()| if bytes > TRANSACTION_BYTES_MAX { Err(too_large()) } else { Ok(()) });
         if let Err(error) = refused {
             let settled = self.until_durable(good_keys(), seen)?;
             return Ok(Submitted { answer: Err(error), settled });
         }
+        costs.into_iter().for_each(|(table, cost)| cost.made.take_from(&table));
         let mut sizes = Vec::new();
         let mut batch = Batch::default();
         let stamp = self.stamp(now);
@@ -230,6 +244,31 @@ impl Engine {
         let output = TransactWriteItemsOutput { consumed: meter.all(), collection_metrics: metrics };
         Ok(Submitted { answer: Ok(output), settled: Some(ticket) })
     }
+
+    /// What a write costs as a part of a transaction, unless there is no throughput for it. Nothing is taken before all
+    /// are decided. `change`: none where it is refused.
+    fn admit_member(
+        &self,
+        table: &Table,
+        key: &[u8],
+        change: Option<&Change>,
+        as_is: f64,
+    ) -> Result<MemberCost, Error> {
+        Ok(MemberCost {
+            canceled: self.admit_condition(table, key, as_is)?,
+            made: change
+                .map(|change| self.admit_write(table, change, FACTOR))
+                .transpose()?
+                .unwrap_or_default(),
+        })
+    }
+}
+
+/// What a write costs as a part of a transaction.
+struct MemberCost {
+    made: Cost,
+    /// What it costs all the same if the transaction is cancelled.
+    canceled: Cost,
 }
 
 fn action(action: TransactAction) -> Action {
@@ -340,6 +379,7 @@ impl Remembered {
 
     fn answer(
         self,
+        engine: &Engine,
         fingerprint: &[u8; 16],
         mut meter: Meter,
         catalog: &Catalog,
@@ -347,8 +387,15 @@ impl Remembered {
         if self.fingerprint.is_some_and(|known| known != *fingerprint) {
             return Err(ApiError::IdempotentParameterMismatch.into());
         }
+        let mut read = Vec::new();
         for (table, size) in &self.sizes {
-            meter.table(catalog.table(table)?, FACTOR * read_units(*size, true));
+            let table = catalog.table(table)?;
+            engine.admit_read(table, None, None)?;
+            read.push((table, FACTOR * read_units(*size, true)));
+        }
+        for (table, units) in read {
+            engine.read_from(table, None, None, units);
+            meter.table(table, units);
         }
         Ok(TransactWriteItemsOutput { consumed: meter.all(), collection_metrics: Vec::new() })
     }

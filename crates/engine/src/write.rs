@@ -576,13 +576,14 @@ impl Engine {
         let write = Write { action, condition, return_old_on_failure: options.return_old_on_failure };
         let change = match decide(table, key.clone(), old, write, &self.judge(now)) {
             Ok(change) => {
-                self.admit_write(table, &change, 1.0)?;
+                self.admit_write(table, &change, 1.0)?.take_from(table);
                 Change { remains, ..change }
             }
             Err(refusal) => {
                 if let Error::Api(ApiError::ConditionalCheckFailed { .. }) = refusal {
-                    self.admit_condition(table, &key, capacity::write_units(old_bytes))?;
-                    meter.table(table, capacity::write_units(old_bytes));
+                    let units = capacity::write_units(old_bytes);
+                    self.admit_condition(table, &key, units)?.take_from(table);
+                    meter.table(table, units);
                     meter.count();
                 }
                 let settled = self.until_durable([key.as_slice()].into_iter(), seen)?;
@@ -685,7 +686,7 @@ impl Engine {
         // All are decided before any is staged: what is refused refuses the batch, and nothing of it is made.
         let judge = self.judge(now);
         let mut decided = Vec::with_capacity(writes.len());
-        let mut refused = None;
+        let (mut refused, mut throttled) = (None, Vec::new());
         for ((table, key, action), old) in writes.into_iter().zip(before) {
             if wants_metrics {
                 note_collection(metrics, &table, action.keyed());
@@ -693,16 +694,19 @@ impl Engine {
             let asked = self.is_throttling().then(|| batch_write(&action));
             let write = Write { action, condition: None, return_old_on_failure: false };
             let change = decide(&table, key, old, write, &judge)?;
-            if let Some(asked) = asked
-                && let Err(error) = self.admit_write(&table, &change, 1.0)
-            {
-                table.metrics.left_out(Operation::BatchWriteItem);
-                match left.iter_mut().find(|(name, _)| name == table.name()) {
-                    Some((_, writes)) => writes.push(asked),
-                    None => left.push((table.name().clone(), vec![asked])),
+            if let Some(asked) = asked {
+                match self.admit_write(&table, &change, 1.0) {
+                    Ok(cost) => cost.take_from(&table),
+                    Err(error) => {
+                        match left.iter_mut().find(|(name, _)| name == table.name()) {
+                            Some((_, writes)) => writes.push(asked),
+                            None => left.push((table.name().clone(), vec![asked])),
+                        }
+                        throttled.push(table);
+                        refused = Some(error);
+                        continue;
+                    }
                 }
-                refused = Some(error);
-                continue;
             }
             decided.push((table, change));
         }
@@ -710,6 +714,7 @@ impl Engine {
         if let Some(refused) = refused.filter(|_| decided.is_empty()) {
             return Err(refused);
         }
+        throttled.iter().for_each(|table| table.metrics.left_out(Operation::BatchWriteItem));
         let stamp = self.stamp(now);
         let mut batch = Batch::default();
         let mut tickets = Vec::new();

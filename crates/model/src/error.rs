@@ -42,6 +42,9 @@ pub enum ApiError {
     /// Whoever asks is not known, or may not do this.
     #[error("{message}")]
     NotLetIn { code: &'static str, message: String },
+    /// Whether there is such a resource, whoever asks may not know. Who that is, is an ARN.
+    #[error("User: {who} is not authorized to perform: dynamodb:{operation} on resource: {resource}")]
+    Concealed { who: String, operation: &'static str, resource: String },
     /// What backups and restores say of a table that is not there.
     #[error("Table not found: {0}")]
     TableNotFound(TableName),
@@ -149,6 +152,7 @@ impl ApiError {
             Self::ExpiredIterator => "ExpiredIteratorException",
             Self::TrimmedDataAccess => "TrimmedDataAccessException",
             Self::NotLetIn { code, .. } => code,
+            Self::Concealed { .. } => "AccessDeniedException",
             Self::TableNotFound(_) => "TableNotFoundException",
             Self::TableAlreadyExists(_) => "TableAlreadyExistsException",
             Self::TableInUse(_) => "TableInUseException",
@@ -168,13 +172,31 @@ impl ApiError {
     pub fn namespace(&self) -> &'static str {
         match self {
             Self::Validation(_) => "com.amazon.coral.validate",
-            Self::Serialization(_) | Self::UnknownOperation(_) | Self::Throttled | Self::NotLetIn { .. } => {
-                "com.amazon.coral.service"
-            }
+            Self::Serialization(_)
+            | Self::UnknownOperation(_)
+            | Self::Throttled
+            | Self::NotLetIn { .. }
+            | Self::Concealed { .. } => "com.amazon.coral.service",
             Self::Exceeded(exceeded) if exceeded.code == "ThrottlingException" => {
                 "com.amazon.coral.availability"
             }
             _ => "com.amazonaws.dynamodb.v20120810",
+        }
+    }
+
+    /// What is said of a resource that may be there or not, where nobody has to say who they are: the account's root is told.
+    pub fn concealed(account: &str, operation: &'static str, resource: String) -> Self {
+        Self::Concealed { who: format!("arn:aws:iam::{account}:root"), operation, resource }
+    }
+
+    /// The same error, told to somebody by name.
+    #[must_use]
+    pub fn told_to(self, name: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Concealed { operation, resource, .. } => {
+                Self::Concealed { who: name(), operation, resource }
+            }
+            other => other,
         }
     }
 

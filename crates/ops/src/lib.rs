@@ -842,6 +842,8 @@ pub struct BatchGetTable {
 
 #[derive(Clone, Debug, Default)]
 pub struct BatchGetEcho {
+    /// The table, if it was named by its ARN.
+    pub table: Option<TableName>,
     pub projection: Option<String>,
     pub names: Option<BTreeMap<String, String>>,
     pub attributes: Option<Vec<String>>,

@@ -121,9 +121,11 @@ impl Request {
             Self::DeleteItem(request) => resolve(&mut request.table),
             Self::Query(request) => resolve(&mut request.table),
             Self::Scan(request) => resolve(&mut request.table),
-            Self::BatchGetItem(request) => {
-                request.tables.iter_mut().try_for_each(|part| resolve(&mut part.table))
-            }
+            Self::BatchGetItem(request) => request.tables.iter_mut().try_for_each(|part| {
+                // Two parts may mean one table: each is answered as it was asked for.
+                part.echo.table = part.table.says_place().then(|| part.table.shown_as_arn());
+                resolve(&mut part.table)
+            }),
             Self::BatchWriteItem(request) => {
                 request.tables.iter_mut().try_for_each(|(table, _)| resolve(table))
             }
@@ -185,11 +187,8 @@ impl<R> Response<R> {
                 show_all(output.consumed.as_mut_slice());
             }
             Self::Query(output) | Self::Scan(output) => show_all(output.consumed.as_mut_slice()),
-            Self::BatchGetItem(output) => {
-                output.responses.iter_mut().for_each(|(table, _)| show(table));
-                output.unprocessed.iter_mut().for_each(|left| show(&mut left.table));
-                show_all(&mut output.consumed);
-            }
+            // Its parts say by themselves how they were asked for.
+            Self::BatchGetItem(output) => show_all(&mut output.consumed),
             Self::BatchWriteItem(output) => {
                 output.unprocessed.iter_mut().for_each(|(table, _)| show(table));
                 output.collection_metrics.iter_mut().for_each(|(table, _)| show(table));

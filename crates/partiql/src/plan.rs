@@ -70,7 +70,13 @@ pub fn plan(select: &Select, schema: &KeySchema) -> Result<Access, Error> {
         check_value(partition, way.value)?;
         parts.push(Narrowed::of(way, partition, sort)?);
     }
-    check_overlaps(&parts)?;
+    match check_overlaps(&parts) {
+        // As was seen of DynamoDB, which does not look at such ranges. Parts that meet would find an item twice.
+        Err(Error::Overlap) if select.order.is_empty() && parts.iter().any(|part| part.is_loose) => {
+            return Ok(Access::Scan { filter: select.condition.clone() });
+        }
+        checked => checked?,
+    }
     if let ([only], None) = (parts.as_slice(), &select.index)
         && let Some(key) = only.whole_key(partition, sort)
     {
@@ -303,6 +309,19 @@ fn sort_test(condition: &Condition, sort: &str) -> Option<SortTest> {
     }
 }
 
+/// Whether a condition says what the sort key is not, or several things that it may be.
+fn leaves_out(condition: &Condition, sort: &str) -> bool {
+    let is_sort = |operand: &Operand| matches!(operand, Operand::Path(path) if is_attribute(path, sort));
+    match condition {
+        Condition::Not(inner) => sort_test(inner, sort).is_some() || leaves_out(inner, sort),
+        Condition::Compare { left, comparator: Comparator::NotEqual, right } => {
+            is_sort(left) || is_sort(right)
+        }
+        Condition::In { value, list } => is_sort(value) && list.len() > 1,
+        _ => false,
+    }
+}
+
 fn mirrored(comparator: Comparator) -> Comparator {
     match comparator {
         Comparator::Less => Comparator::Greater,
@@ -318,6 +337,8 @@ struct Narrowed<'c> {
     value: &'c Arc<AttributeValue>,
     test: Option<SortTest>,
     filter: Vec<&'c Condition>,
+    /// More is said of the sort key than one range: what a range leaves out, or two of them.
+    is_loose: bool,
     /// The partition and the range of sort keys, in the order of keys.
     place: Scalar,
     range: (Bound<Scalar>, Bound<Scalar>),
@@ -330,6 +351,7 @@ impl<'c> Narrowed<'c> {
             value: way.value,
             test: None,
             filter: way.rest.clone(),
+            is_loose: false,
             place,
             range: (Bound::Unbounded, Bound::Unbounded),
         };
@@ -343,6 +365,8 @@ impl<'c> Narrowed<'c> {
         for value in tests.iter().flat_map(|(_, test)| test.values()) {
             check_value(sort, value)?;
         }
+        narrowed.is_loose = tests.iter().any(|(_, test)| *test != tests[0].1)
+            || way.rest.iter().any(|condition| leaves_out(condition, &sort.name));
         let best = tests.iter().position(|(_, test)| matches!(test, SortTest::Equal(_))).unwrap_or(0);
         if let Some((at, test)) = tests.into_iter().nth(best) {
             narrowed.range = range(&test).ok_or_else(|| Error::KeyType(sort.name.clone()))?;
@@ -600,6 +624,18 @@ mod tests {
         ] {
             check(condition, &Error::Overlap.to_string());
         }
+        // Of ranges that something is left out of, or that are told twice, it is not looked at whether they meet.
+        for condition in [
+            "pk = 'a' AND sk <> 1 OR pk = 'a' AND sk = 2",
+            "pk = 'a' OR pk = 'a' AND NOT sk = 1",
+            "pk = 'a' AND NOT sk BETWEEN 1 AND 2 OR pk = 'a' AND sk = 3",
+            "pk = 'a' AND sk > 0 AND sk < 3 OR pk = 'a' AND sk = 2",
+            "pk = 'a' AND sk IN [1, 2] OR pk = 'a' AND sk = 3",
+        ] {
+            let planned = planned(&format!("WHERE {condition}"));
+            assert!(matches!(planned, Ok(Access::Scan { .. })), "{condition}: {planned:?}");
+        }
+        check("WHERE pk = 'a' AND sk = 3 AND sk = 3 OR pk = 'a'", &Error::Overlap.to_string());
         let many: Vec<String> = (0..51).map(|at| format!("'{at}'")).collect();
         check(&format!("WHERE pk IN [{}]", many.join(",")), &Error::TooManyPartitions(51).to_string());
     }

@@ -383,6 +383,14 @@ impl Gate {
 }
 
 impl Visitor<'_> {
+    /// An error as it is told to them: by their name, where they said who they are.
+    pub(crate) fn told(&self, error: ApiError) -> ApiError {
+        match &self.caller {
+            Some(caller) => error.told_to(|| caller.principal.arn()),
+            None => error,
+        }
+    }
+
     /// A table of theirs, by its name.
     pub(crate) fn table(&self, name: &TableName) -> TableName {
         match &self.space {

@@ -128,7 +128,8 @@ impl Pipeline {
         let is_repeatable = prepare(&mut request, call, underway);
         let everybodys = Space::default();
         let space = visitor.space.as_ref().unwrap_or(&everybodys);
-        let mut response = self.engine.execute_in(space, request, now).await?;
+        let executed = self.engine.execute_in(space, request, now).await;
+        let mut response = executed.map_err(|error| visitor.told(error))?;
         response.show_as(&said);
         self.encode(call, response, is_repeatable, underway)
     }
@@ -155,9 +156,10 @@ impl Pipeline {
         let uncounted = if body.len() > READ_HERE_BYTES_MAX { self.large.acquire().await.ok() } else { None };
         // From here on the request is its values; a write holds them until it is on disk.
         let (request, bytes, said) =
-            read(call.target, body, visitor.space.as_ref()).await.inspect_err(|error| {
-                self.count_refused(call, error);
-                self.gate.note_unread(visitor, call.target, error);
+            read(call.target, body, visitor.space.as_ref()).await.map_err(|error| {
+                self.count_refused(call, &error);
+                self.gate.note_unread(visitor, call.target, &error);
+                visitor.told(error)
             })?;
         self.fits(call, bytes)?;
         drop(uncounted);

@@ -132,3 +132,26 @@ async fn a_statement_of_a_batch_that_is_denied_is_answered_so_and_the_others_are
     assert_eq!(of("dynamodb:PartiQLDelete", "theirs", false), 2);
     assert_eq!(of("dynamodb:PartiQLDelete", "theirs", true), 0, "what was denied was not done");
 }
+
+#[tokio::test]
+async fn who_may_not_know_of_a_resource_is_told_so_by_name() {
+    let principals = Principals::new(access("all"));
+    let config = Config { access: Some(principals), ..Config::local(StoreConfig::Memory) };
+    let server = Running::start(config).await;
+    let mut connection = server.connect().await;
+    let ann = "User: arn:aws:iam::000000000000:user/ann is not authorized to perform: dynamodb:";
+    let absent = "arn:aws:dynamodb:us-east-1:000000000000:table/absent";
+    for (operation, arn) in [
+        ("ListTagsOfResource", absent),
+        ("ListTagsOfResource", "nonsense"),
+        ("TagResource", "arn:aws:s3:us-east-1:000000000000:table/absent"),
+        ("UntagResource", "nonsense"),
+    ] {
+        let refused = ask(&mut connection, operation, &json!({"ResourceArn": arn})).await;
+        assert!(
+            refused["__type"].as_str().expect("an error").ends_with("#AccessDeniedException"),
+            "{refused}"
+        );
+        assert_eq!(refused["message"], json!(format!("{ann}{operation} on resource: {arn}")));
+    }
+}

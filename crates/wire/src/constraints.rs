@@ -103,6 +103,24 @@ impl Constraints {
         }
     }
 
+    /// The length of every member of a list of texts.
+    pub(crate) fn members(
+        &mut self,
+        texts: &[String],
+        path: &str,
+        [least, most]: [usize; 2],
+        length: impl Fn(&str) -> usize,
+    ) {
+        if texts.iter().all(|text| (least..=most).contains(&length(text))) {
+            return;
+        }
+        let rule = format!(
+            "Member must satisfy constraint: [Member must have length less than or equal to {most}, Member must \
+             have length greater than or equal to {least}]"
+        );
+        self.broken(&format!("[{}]", texts.join(", ")), path, &rule);
+    }
+
     /// The length, then the pattern.
     pub(crate) fn name_in_transaction(&mut self, name: &str, path: &str) {
         if Arn::table_said(name).is_some() {

@@ -19,8 +19,8 @@ pub(crate) enum Refusal {
     TooLarge,
     /// JSON of a shape the operation does not take.
     Shape(String),
-    /// Nobody is told of it.
-    Denied(String),
+    /// Nobody is told whether there is such a resource: what was to be done to it, and its ARN.
+    Concealed(&'static str, String),
     /// Said as it is.
     Plain(String),
     /// Said in the envelope where the operation has one.
@@ -62,7 +62,7 @@ impl Refusal {
                 REQUEST_MEMORY_BYTES_MAX >> 20
             )),
             Self::Shape(message) => ApiError::Serialization(message),
-            Self::Denied(message) => ApiError::NotLetIn { code: "AccessDeniedException", message },
+            Self::Concealed(operation, arn) => ApiError::concealed("000000000000", operation, arn),
             Self::Plain(message) => ApiError::Validation(message),
             Self::Enveloped(message) if rules.single_write && rules.layer == Layer::Current => {
                 ApiError::Validation(envelope(&message))

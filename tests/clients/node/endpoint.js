@@ -28,13 +28,13 @@ export function credentials(name = "administrator") {
   return { accessKeyId: found.keys[0].id, secretAccessKey: found.keys[0].secret };
 }
 
-// One attempt, so that an error a retry would have hidden is seen.
+// One attempt, so that an error a retry would have hidden is seen, unless throughput is enforced.
 export function connect({ as, region = "us-east-1" } = {}) {
   const client = new DynamoDBClient({
     endpoint,
     region,
     credentials: credentials(as),
-    maxAttempts: 1,
+    maxAttempts: process.env.THROTTLES ? 12 : 1,
     requestHandler: { connectionTimeout: 5_000, requestTimeout: 30_000 },
   });
   // A test can stop the clock of its program: the SDK signs with the time that it is.

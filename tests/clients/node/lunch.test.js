@@ -13,7 +13,7 @@ import {
   paginateScan,
 } from "@aws-sdk/lib-dynamodb";
 import { NO_ACCESS, connect, denial } from "./endpoint.js";
-import { ITEMS, NOW, SKIP, apply, count, drop, stopClock, stored } from "./systems.js";
+import { ITEMS, NOW, SKIP, apply, count, drop, starve, stopClock, stored } from "./systems.js";
 
 const DAY = 24 * 60 * 60;
 const region = "eu-west-1";
@@ -134,7 +134,10 @@ describe("the lunch cache", { skip: SKIP }, () => {
   const ENVIRONMENT = process.env.LARDER_STAGE ?? randomUUID();
   const cache = new LunchCache(DynamoDBDocumentClient.from(program), ENVIRONMENT);
   const { TableName } = cache;
-  before(() => apply("lunch", { ENVIRONMENT, AWS_REGION: region }));
+  before(async () => {
+    await apply("lunch", { ENVIRONMENT, AWS_REGION: region });
+    await starve(client, "lunch", TableName);
+  });
   after(() => drop(client, TableName));
 
   test("the program writes the item of the layer", async (t) => {

@@ -12,7 +12,7 @@ import {
   paginateQuery,
 } from "@aws-sdk/lib-dynamodb";
 import { NO_ACCESS, connect, denial } from "./endpoint.js";
-import { ITEMS, SKIP, apply, drop, stopClock, stored } from "./systems.js";
+import { ITEMS, SKIP, apply, drop, starve, stopClock, stored } from "./systems.js";
 
 const client = connect();
 const program = connect({ as: "tdnet" });
@@ -231,7 +231,10 @@ describe("the TDnet collector", { skip: SKIP }, () => {
   const exports = exportsOf(documents);
   const tables = [disclosures, executions, exports].map((table) => table.TableName);
   const { disclosure, execution, export: exported } = ITEMS.tdnet;
-  before(() => apply("tdnet", { ENV }));
+  before(async () => {
+    await apply("tdnet", { ENV });
+    for (const table of tables) await starve(client, "tdnet", table);
+  });
   after(() => Promise.all(tables.map((table) => drop(client, table))));
 
   test("the program writes the items of the layer", async (t) => {

@@ -21,9 +21,7 @@ import systems
 logger = logging.getLogger("weather")
 
 ENDPOINT = os.environ["ENDPOINT"]
-CONFIG = Config(
-    connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 1}
-)
+CONFIG = Config(connect_timeout=5, read_timeout=30, retries=systems.RETRIES)
 
 PLACE = (-22.7572, -49.9439)
 AT = datetime(2025, 11, 26, 15, 23, 45, tzinfo=timezone.utc)

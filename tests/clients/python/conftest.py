@@ -1,7 +1,7 @@
 """What every Python test shares: clients for ENDPOINT, and tables that are gone when the test ends.
 
 Each response that botocore reads here, of every test, has its `x-amz-crc32` compared with its body.
-Clients make one attempt, so that an error a retry would have hidden is seen.
+Clients make one attempt, so that an error a retry would have hidden is seen, unless throughput is enforced.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 from botocore.config import Config
 from botocore.waiter import WaiterModel, create_waiter_with_client
 
-from systems import credentials
+from systems import RETRIES, credentials
 
 ENDPOINT = os.environ["ENDPOINT"]
 REGION = "us-east-1"
@@ -36,7 +36,7 @@ CONFIG = Config(
     connect_timeout=5,
     read_timeout=30,
     max_pool_connections=32,
-    retries={"mode": "standard", "total_max_attempts": 1},
+    retries=RETRIES,
 )
 
 # The table waiters say nothing of indexes, so these are described here.

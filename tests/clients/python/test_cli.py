@@ -169,5 +169,55 @@ def test_time_to_live_and_tags_are_set(table):
     assert tags == [{"Key": "team", "Value": "kitchen"}]
 
 
+def test_statements_are_executed_page_by_page_in_batches_and_at_once(table, tmp_path):
+    def statement(text, *values):
+        parameters = [{"N": value} if value.isdigit() else {"S": value} for value in values]
+        return {"Statement": text.replace("@", f'"{table}"')} | ({"Parameters": parameters} if values else {})
+
+    def executed(text, *values, more=()):
+        asked = statement(text, *values)
+        parameters = ("--parameters", json.dumps(asked["Parameters"])) if values else ()
+        return ("execute-statement", "--statement", asked["Statement"], *parameters, *more)
+
+    insert = "INSERT INTO @ VALUE {'pk': ?, 'sk': ?, 'kind': 'k'}"
+    for n in "1", "2", "3":
+        assert not aws(*executed(insert, "a", n))["Items"]
+    refused = run(*executed(insert, "a", "1"))
+    assert refused.returncode != 0
+    assert "(DuplicateItemException)" in refused.stderr
+
+    select = "SELECT sk FROM @ WHERE pk = ? AND sk > ?"
+    first = aws(*executed(select, "a", "0", more=("--limit", "2", "--return-consumed-capacity", "TOTAL")))
+    assert first["Items"] == [{"sk": {"N": "1"}}, {"sk": {"N": "2"}}]
+    assert first["ConsumedCapacity"] == {"TableName": table, "CapacityUnits": 0.5}
+    last = aws(*executed(select, "a", "0", more=("--next-token", first["NextToken"], "--consistent-read")))
+    assert last["Items"] == [{"sk": {"N": "3"}}]
+    assert "NextToken" not in last
+
+    updated = aws(*executed("UPDATE @ SET kind = 'l' WHERE pk = ? AND sk = ? RETURNING MODIFIED OLD *", "a", "1"))
+    assert updated["Items"] == [{"kind": {"S": "k"}}]
+
+    path = tmp_path / "statements.json"
+    one = "SELECT kind FROM @ WHERE pk = ? AND sk = ?"
+    path.write_text(json.dumps([statement(one, "a", "1"), statement(one, "a", "9"), statement("SELECT kind FROM @")]))
+    responses = aws("batch-execute-statement", "--statements", f"file://{path}")["Responses"]
+    assert responses[0] == {"TableName": table, "Item": {"kind": {"S": "l"}}}
+    assert responses[1] == {"TableName": table}
+    assert responses[2]["Error"]["Code"] == "ValidationError"
+
+    path.write_text(json.dumps([statement("DELETE FROM @ WHERE pk = ? AND sk = ?", "a", "1"), statement(insert, "b", "1")]))
+    transaction = ("execute-transaction", "--transact-statements", f"file://{path}", "--client-request-token", "once")
+    assert not (aws(*transaction) or {}).get("Responses")
+    # Under its token it is done once.
+    assert not (aws(*transaction) or {}).get("Responses")
+    path.write_text(json.dumps([statement(one, "b", "1"), statement(one, "a", "1")]))
+    responses = aws("execute-transaction", "--transact-statements", f"file://{path}")["Responses"]
+    assert responses == [{"Item": {"kind": {"S": "k"}}}, {}]
+    path.write_text(json.dumps([statement(insert, "c", "1"), statement(insert, "b", "1")]))
+    refused = run("execute-transaction", "--transact-statements", f"file://{path}")
+    assert "(TransactionCanceledException)" in refused.stderr
+    assert "[None, DuplicateItem]" in refused.stderr
+
+
 def test_limits_are_described():
     assert aws("describe-limits")["AccountMaxReadCapacityUnits"] > 0

@@ -25,6 +25,7 @@ from pynamodb.exceptions import (
     TableError,
     TransactWriteError,
     UpdateError,
+    VerboseClientError,
 )
 from pynamodb.indexes import (
     AllProjection,
@@ -275,3 +276,25 @@ def test_a_version_lets_one_of_two_writers_through(name):
         theirs.save()
     found = Versioned.get("a")
     assert (found.value, found.version) == (1, 2)
+
+
+def test_statements_go_through_its_connection(book):
+    """PynamoDB has no PartiQL of its own; what it sends for a program, with its errors, is any operation."""
+    connection = Connection(region=REGION, host=os.environ["ENDPOINT"], max_retry_attempts=0)
+    book("Lem", "one", pages=1).save()
+    table = f'"{book.Meta.table_name}"'
+
+    def execute(text, *parameters):
+        return connection.dispatch("ExecuteStatement", {"Statement": text, "Parameters": list(parameters)})
+
+    where = "WHERE author = ? AND title = ?"
+    key = {"S": "Lem"}, {"S": "one"}
+    execute(f"UPDATE {table} SET pages = pages + 7 {where}", *key)
+    answer = execute(f"SELECT pages FROM {table} {where}", *key)
+    assert answer["Items"] == [{"pages": {"N": "8"}}]
+    # It asks for capacity by itself.
+    assert answer["ConsumedCapacity"]["CapacityUnits"] == 0.5
+    assert book.get("Lem", "one").pages == 8
+    with pytest.raises(VerboseClientError) as refused:
+        execute(f"UPDATE {table} SET pages = 1 {where} AND pages = 1", *key)
+    assert refused.value.response["Error"]["Code"] == "ConditionalCheckFailedException"

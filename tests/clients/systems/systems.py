@@ -6,11 +6,15 @@ takes an item of that moment for an expired one.
 
 On a server with `--access`, ACCESS names its access file: the programs sign as their system, and what is done around
 them is the administrator's.
+
+With `--throttle`, THROTTLES names a file. The tables then get few units, everybody tries again as their SDK has it, and what
+was counted of each table is noted in the file, before its program and after it.
 """
 
 import json
 import os
 import subprocess
+import urllib.request
 import uuid
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,6 +26,14 @@ HERE = Path(__file__).resolve().parent
 SCHEMAS = HERE.parents[2] / "schemas"
 ITEMS = json.loads((HERE / "items.json").read_text(encoding="utf-8"))
 NOW = datetime.fromisoformat(ITEMS.pop("now").replace("Z", "+00:00"))
+
+
+THROTTLES = os.environ.get("THROTTLES")
+# One attempt, so that an error a retry would have hidden is seen. Otherwise as boto3 has it unasked: many at once are not
+# kept by a quota from trying again.
+RETRIES = {"mode": "legacy", "total_max_attempts": 12} if THROTTLES else {"mode": "standard", "total_max_attempts": 1}
+# Units a second of each system's tables: too few for what its program does at once.
+UNITS = {"weather": 5}
 
 
 def credentials(name="administrator"):
@@ -80,9 +92,41 @@ def applied(client, system, variable, prefix):
         stdout=subprocess.DEVNULL,
     )
     try:
+        if THROTTLES:
+            starve(client, system, name)
         yield name
+        if THROTTLES:
+            note(system, name, "after")
     finally:
         client.delete_table(TableName=name)
+
+
+def starve(client, system, table):
+    """Leaves a table with few units. It was written to before, so that what is counted of it is there to be read."""
+    described = client.describe_table(TableName=table)["Table"]
+    key = {element["AttributeName"]: {"S": "first"} for element in described["KeySchema"]}
+    client.put_item(TableName=table, Item=key)
+    client.delete_item(TableName=table, Key=key)
+    units = UNITS.get(system, 2)
+    throughput = {"ReadCapacityUnits": units, "WriteCapacityUnits": units}
+    indexes = [
+        {"Update": {"IndexName": index["IndexName"], "ProvisionedThroughput": throughput}}
+        for index in described.get("GlobalSecondaryIndexes", [])
+    ]
+    more = {"GlobalSecondaryIndexUpdates": indexes} if indexes else {}
+    client.update_table(TableName=table, BillingMode="PROVISIONED", ProvisionedThroughput=throughput, **more)
+    note(system, table, "before")
+
+
+def note(system, table, when):
+    """Notes what was turned away of a table, by operation, as the server has counted it."""
+    with urllib.request.urlopen(f"{os.environ['ENDPOINT']}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    begin = f'larder_throttled_requests_total{{table="{table}",'
+    rows = [line.rsplit(" ", 1) for line in lines if line.startswith(begin)]
+    with Path(THROTTLES).open("a", encoding="utf-8") as file:
+        for series, value in rows:
+            file.write(f"{system}\t{when}\t{series}\t{value}\n")
 
 
 def stored(client, table, key):

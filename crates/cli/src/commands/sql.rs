@@ -55,6 +55,11 @@ struct Found {
 }
 
 impl Sql {
+    /// What a statement would do, and what that costs.
+    pub(crate) fn explaining(statement: String, store: Address, parameters: Vec<String>) -> Self {
+        Self { statement, store, parameters, limit: 0, json: false, csv: false, explain: true }
+    }
+
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         data::check_there(&self.store)?;
         let parameters: Vec<AttributeValue> =

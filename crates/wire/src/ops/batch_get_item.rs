@@ -155,6 +155,8 @@ fn echo(tables: &BTreeMap<String, Wanted>) -> String {
 impl Wanted {
     fn echo(&self) -> BatchGetEcho {
         BatchGetEcho {
+            // Only once names stand for tables.
+            table: None,
             projection: self.projection.clone(),
             names: self.placeholders.names.clone(),
             attributes: self.names.clone(),
@@ -218,7 +220,8 @@ pub(super) fn encode(out: &mut Vec<u8>, output: &BatchGetItemOutput) -> Result<(
         })?;
         answer.object("UnprocessedKeys", |answer| {
             for left in &output.unprocessed {
-                answer.object(left.table.as_str(), |answer| put_wanted(answer, &left.echo, left.keys.iter()));
+                let table = left.echo.table.as_ref().unwrap_or(&left.table);
+                answer.object(table.as_str(), |answer| put_wanted(answer, &left.echo, left.keys.iter()));
             }
         });
         put_all_consumed(answer, &output.consumed);

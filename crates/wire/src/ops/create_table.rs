@@ -455,14 +455,8 @@ impl Index {
         constraints.one_of(projection.kind.as_deref(), &format!("{path}.projectionType"), &kinds);
         let path = format!("{path}.nonKeyAttributes");
         super::get_item::check_any_name(constraints, &projection.names, &path);
-        let fits = |name: &String| (1..=KEY_NAME_BYTES_MAX).contains(&name.len());
-        if let Some(names) = projection.names.as_ref().filter(|names| !names.iter().all(fits)) {
-            let rule = format!(
-                "Member must satisfy constraint: [Member must have length less than or equal to \
-                 {KEY_NAME_BYTES_MAX}, Member must have length greater than or equal to 1]"
-            );
-            constraints.broken(&format!("[{}]", names.join(", ")), &path, &rule);
-        }
+        let names = projection.names.as_deref().unwrap_or_default();
+        constraints.members(names, &path, [1, KEY_NAME_BYTES_MAX], str::len);
     }
 
     pub(super) fn into_new(self) -> Read<NewIndex> {

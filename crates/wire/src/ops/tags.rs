@@ -58,6 +58,8 @@ pub(super) fn decode_untag(reader: &mut Reader<'_>) -> Read<Request> {
     let arn = resource(&arn, "UntagResource")?;
     let mut constraints = Constraints::default();
     constraints.present(&keys, "tagKeys");
+    let given = keys.as_deref().unwrap_or_default();
+    constraints.members(given, "tagKeys", [1, KEY_MAX], |key| key.chars().count());
     constraints.finish()?;
     let table = tagged(arn)?;
     let keys = keys.unwrap_or_default();
@@ -81,7 +83,7 @@ pub(super) fn decode_list(reader: &mut Reader<'_>) -> Read<Request> {
 }
 
 /// The resource that is meant. What could be no ARN, or is one of another service's, nobody is told of: they may not.
-fn resource<'a>(arn: &'a Text<'_>, operation: &str) -> Read<&'a str> {
+fn resource<'a>(arn: &'a Text<'_>, operation: &'static str) -> Read<&'a str> {
     let arn =
         arn.as_deref().filter(|arn| !arn.is_empty()).ok_or_else(|| Refusal::plain("Invalid TableArn"))?;
     let parts: Vec<&str> = arn.splitn(6, ':').collect();
@@ -94,14 +96,7 @@ fn resource<'a>(arn: &'a Text<'_>, operation: &str) -> Read<&'a str> {
         }
         _ => false,
     };
-    if is_one { Ok(arn) } else { Err(Refusal::Denied(denied(operation, arn))) }
-}
-
-/// What is said of a resource that whoever asks may know nothing of.
-fn denied(operation: &str, arn: &str) -> String {
-    format!(
-        "User: arn:aws:iam::000000000000:root is not authorized to perform: dynamodb:{operation} on resource: {arn}"
-    )
+    if is_one { Ok(arn) } else { Err(Refusal::Concealed(operation, arn.to_owned())) }
 }
 
 /// The table an ARN names.
