@@ -10,7 +10,7 @@ use larder_auth::{
     Caller, Circumstances, Error, Place, Policy, Principal, Resource, ResourceKind, Tables, authorize,
 };
 use larder_engine::metrics::Operation;
-use larder_engine::ops::{Request, Response, ShardIterator, ShardPosition, StreamId};
+use larder_engine::ops::{Request, Response, ShardIterator, ShardKey, ShardPosition, StreamId};
 use larder_model::{
     ApiError, Billing, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType, Projection,
     TableDefinition, TableName, Throughput, UnixTime,
@@ -216,6 +216,7 @@ fn iterator() -> String {
     let iterator = ShardIterator {
         stream,
         table_id: 1,
+        shard: ShardKey::default(),
         position: ShardPosition::Oldest,
         issued: UnixTime::from_seconds(0),
     };

@@ -13,6 +13,7 @@
 //! 0a number:u64                   where times begin again, because the clock was set back
 //! 0b                              what is noted of the time line
 //! 0c table:u32                    what is gone from a table's log
+//! 0d table:u32 number:u64         where shards of a table's stream went over into others
 //! 10 table:u32 tree:u16 …         data, by table:
 //!    tree 0      partition:u16 key             an item
 //!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
@@ -45,6 +46,7 @@ const COPY: u8 = 0x08;
 const REMNANT: u8 = 0x09;
 const TURN: u8 = 0x0a;
 const FLOOR: u8 = 0x0c;
+const TURNOVER: u8 = 0x0d;
 const DATA: u8 = 0x10;
 const CHANGE: u8 = 0x20;
 const COPY_OF: u8 = 0x30;
@@ -154,6 +156,26 @@ pub(crate) fn floor(table: TableId) -> Vec<u8> {
     [&[FLOOR][..], &table.0.to_be_bytes()].concat()
 }
 
+/// What the keys of a table's turnovers begin with; a number completes one.
+pub(crate) fn turnovers(table: TableId) -> Vec<u8> {
+    [&[TURNOVER][..], &table.0.to_be_bytes()].concat()
+}
+
+pub(crate) fn turnover(table: TableId, number: u64) -> Vec<u8> {
+    [&turnovers(table)[..], &number.to_be_bytes()].concat()
+}
+
+/// All turnovers of all tables.
+pub(crate) fn all_turnovers() -> [u8; 1] {
+    [TURNOVER]
+}
+
+/// The table whose turnover a key is.
+pub(crate) fn turnover_owner(key: &[u8]) -> Option<TableId> {
+    let [TURNOVER, rest @ ..] = key else { return None };
+    rest.first_chunk().map(|id| TableId(u32::from_be_bytes(*id)))
+}
+
 /// The counters of all changes.
 pub(crate) fn history() -> Vec<u8> {
     counters(TableId(0), TreeId::ITEMS)
@@ -179,7 +201,7 @@ pub(crate) fn change_owner(key: &[u8]) -> Option<TableId> {
     rest.first_chunk().map(|id| TableId(u32::from_be_bytes(*id)))
 }
 
-/// The number at the end of a change's key.
+/// The number at the end of a change's key, or a turnover's.
 pub(crate) fn change_number(key: &[u8]) -> Option<u64> {
     key.get(5..)?.as_array().map(|number| u64::from_be_bytes(*number))
 }
@@ -264,6 +286,11 @@ pub(crate) fn key(table: TableId, tree_id: TreeId, schema: &KeySchema, item: &It
         key_bytes::put(&mut out, item.get(&attribute.name)?).then_some(())?;
     }
     Some(out)
+}
+
+/// The place that an item's partition key is hashed to, of the item's key.
+pub(crate) fn place(item_key: &[u8]) -> Option<u16> {
+    item_key.get(TREE_PREFIX_BYTES..)?.first_chunk().map(|place| u16::from_be_bytes(*place))
 }
 
 /// What follows the tree prefix in an item's key, which index and expiry entries end with.

@@ -14,6 +14,7 @@ mod backup;
 mod capacity;
 mod catalog;
 mod changes;
+mod conflicts;
 mod copy;
 mod damage;
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod record;
 mod records;
 mod restore;
 mod salvage;
+mod shards;
 mod statement;
 mod streams;
 mod table_rules;
@@ -72,12 +74,14 @@ pub use work::Worked;
 
 use catalog::{Catalog, Published, Table};
 use changes::History;
+use conflicts::Conflicts;
 use item_bytes::ItemBytesError;
 use key_rules::KeyFault;
 use layout::TableId;
 use metrics::Metrics;
 use ops::{Request, Response};
 use record::RecordError;
+use shards::Dividing;
 use timeline::Timekeeper;
 use twice::Copying;
 use work::{Progress, Sweep};
@@ -106,6 +110,8 @@ pub struct Inner {
     expiry_switched: Mutex<HashMap<TableId, i64>>,
     time: Timekeeper,
     history: History,
+    dividing: Dividing,
+    conflicts: Conflicts,
     /// Before this time nothing of the log is due to be trimmed.
     trim_due_millis: AtomicI64,
     progress: Mutex<Progress>,
@@ -236,6 +242,8 @@ impl Engine {
             last_change_millis: AtomicI64::new(last_change),
             time,
             history: History::default(),
+            dividing: Dividing::default(),
+            conflicts: Conflicts::default(),
             trim_due_millis: AtomicI64::new(i64::MIN),
             store,
             locks: ItemLocks::default(),

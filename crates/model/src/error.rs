@@ -23,6 +23,9 @@ pub enum ApiError {
     /// No such operation here.
     #[error("{0}")]
     UnknownOperation(String),
+    /// A transaction is writing the item.
+    #[error("Transaction is ongoing for the item")]
+    TransactionConflict,
     #[error("{}", canceled_message(.reasons))]
     TransactionCanceled { reasons: Vec<CancellationReason> },
     #[error(
@@ -108,6 +111,8 @@ impl CancellationReason {
     /// The codes of an item for which there was no throughput.
     pub const THROUGHPUT: &'static str = "ProvisionedThroughputExceeded";
     pub const THROTTLED: &'static str = "ThrottlingError";
+    /// The code of an item that somebody else is writing.
+    pub const CONFLICT: &'static str = "TransactionConflict";
     /// The code of an item that an INSERT met.
     pub const DUPLICATE: &'static str = "DuplicateItem";
 }
@@ -142,6 +147,7 @@ impl ApiError {
             Self::Validation(_) => "ValidationException",
             Self::Serialization(_) => "SerializationException",
             Self::UnknownOperation(_) => "UnknownOperationException",
+            Self::TransactionConflict => "TransactionConflictException",
             Self::TransactionCanceled { .. } => "TransactionCanceledException",
             Self::IdempotentParameterMismatch => "IdempotentParameterMismatchException",
             Self::DuplicateItem => "DuplicateItemException",

@@ -1067,8 +1067,10 @@ pub struct DescribeStream {
     pub stream: StreamId,
     /// Shards after this one.
     pub start: Option<String>,
-    /// Shards that continue this one. There are none: a shard lives as long as its stream.
+    /// Shards that continue this one.
     pub children_of: Option<String>,
+    /// A hundred, if it is not said.
+    pub limit: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -1079,11 +1081,15 @@ pub struct StreamDescription {
     pub enabled: bool,
     pub key: KeySchema,
     pub shards: Vec<Shard>,
+    /// The last of these shards, if there are more.
+    pub last: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Shard {
     pub id: String,
+    /// The shard that it continues.
+    pub parent: Option<String>,
     pub first: u64,
     /// Known once the shard is closed.
     pub last: Option<u64>,
@@ -1112,8 +1118,17 @@ pub struct ShardIterator {
     pub stream: StreamId,
     /// Tables that had the same name one after the other differ by it.
     pub table_id: u32,
+    pub shard: ShardKey,
     pub position: ShardPosition,
     pub issued: UnixTime,
+}
+
+/// Which shard of its stream: the number at which it began, zero for the one that the stream began with, and the first of the
+/// 65,536 places that its keys are hashed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardKey {
+    pub opened: u64,
+    pub place: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

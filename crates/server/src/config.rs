@@ -35,6 +35,10 @@ pub struct Config {
     pub ttl_delay: Duration,
     /// Turn away what a table, an index or a partition has no throughput for.
     pub throttle: bool,
+    /// Turn away what meets a transaction under way.
+    pub conflicts: bool,
+    /// How many shards a stream may have at once.
+    pub stream_shards: u32,
     /// What the history of changes may take; as much as there is, unless told.
     pub history_bytes_max: Option<u64>,
     pub limits: Limits,
@@ -56,6 +60,8 @@ impl Config {
             archive: None,
             ttl_delay: Duration::ZERO,
             throttle: false,
+            conflicts: false,
+            stream_shards: 1,
             history_bytes_max: None,
             limits: Limits::default(),
         }

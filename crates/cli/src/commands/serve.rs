@@ -60,6 +60,14 @@ pub(crate) struct Serve {
     /// units with five minutes of burst, maxima of tables on demand, 3000 read and 1000 write units for a partition
     #[arg(long)]
     throttle: bool,
+    /// Refuse with TransactionConflict what meets a transaction under way, as AWS does, instead of letting one wait for the
+    /// other: writes of an item that a transaction is writing, transactions of an item that anything is writing
+    #[arg(long)]
+    transaction_conflicts: bool,
+    /// How many shards a stream may have at once. With more than one, a shard ends after four hours or a thousand changes in
+    /// a second, and two go on for it, so that a consumer meets parents and children as on AWS
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    stream_shards: u32,
     /// What the history of changes may take, as in 500M or 20G. Over it the oldest changes are forgotten, and
     /// point-in-time recovery reaches less far back; streams keep their 24 hours
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -276,6 +284,8 @@ impl Serve {
             archive,
             ttl_delay,
             throttle: self.throttle,
+            conflicts: self.transaction_conflicts,
+            stream_shards: self.stream_shards,
             limits,
             history_bytes_max,
         })
