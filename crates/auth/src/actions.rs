@@ -105,6 +105,18 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
             let action = "dynamodb:RestoreTableFromBackup";
             restored(action, Resource::Backup(&restore.backup), &restore.target)
         }
+        Request::ExportTableToPointInTime(export) => {
+            table("dynamodb:ExportTableToPointInTime", &export.table)
+        }
+        Request::DescribeExport(describe) => {
+            vec![Need::new("dynamodb:DescribeExport", Resource::Export(&describe.arn))]
+        }
+        Request::ListExports(list) => listed("dynamodb:ListExports", list.table.as_ref()),
+        Request::ImportTable(import) => table("dynamodb:ImportTable", &import.table.table),
+        Request::DescribeImport(describe) => {
+            vec![Need::new("dynamodb:DescribeImport", Resource::Import(&describe.arn))]
+        }
+        Request::ListImports(list) => listed("dynamodb:ListImports", list.table.as_ref()),
         Request::DescribeLimits => any("dynamodb:DescribeLimits"),
         Request::DescribeEndpoints => any("dynamodb:DescribeEndpoints"),
         Request::GetItem(get) => {
@@ -239,6 +251,11 @@ fn restored<'a>(action: &'static str, source: Resource<'a>, target: &'a TableNam
     let on_target = std::iter::once(action).chain(fills);
     let on_target = on_target.map(|action| Need::new(action, Resource::Table(target)));
     std::iter::once(Need::new(action, source)).chain(on_target).collect()
+}
+
+/// A list of one table's, or of all.
+fn listed<'a>(action: &'static str, table: Option<&'a TableName>) -> Vec<Need<'a>> {
+    vec![Need::new(action, table.map_or(Resource::EveryTable, Resource::Table))]
 }
 
 fn searched<'a>(table: &'a TableName, index: Option<&'a IndexName>) -> Resource<'a> {

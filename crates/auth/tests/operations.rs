@@ -113,6 +113,33 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ("ListBackups", r#"{"TableName":"orders"}"#, "ListBackups *"),
     ("DeleteBackup", r#"{"BackupArn":"BACKUP"}"#, "DeleteBackup table/orders/backup/01767225600000-abcdefgh"),
     (
+        "ExportTableToPointInTime",
+        r#"{"TableArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders","S3Bucket":"bucket"}"#,
+        "ExportTableToPointInTime table/orders",
+    ),
+    (
+        "DescribeExport",
+        r#"{"ExportArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders/export/01767225600000-abcdefgh"}"#,
+        "DescribeExport table/orders/export/01767225600000-abcdefgh",
+    ),
+    ("ListExports", "{}", "ListExports table/*"),
+    (
+        "ListExports",
+        r#"{"TableArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#,
+        "ListExports table/orders",
+    ),
+    (
+        "ImportTable",
+        r#"{"S3BucketSource":{"S3Bucket":"bucket"},"InputFormat":"DYNAMODB_JSON","TableCreationParameters":{"TableName":"orders","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"BillingMode":"PAY_PER_REQUEST"}}"#,
+        "ImportTable table/orders",
+    ),
+    (
+        "DescribeImport",
+        r#"{"ImportArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders/import/01767225600000-abcdefgh"}"#,
+        "DescribeImport table/orders/import/01767225600000-abcdefgh",
+    ),
+    ("ListImports", "{}", "ListImports table/*"),
+    (
         "RestoreTableFromBackup",
         r#"{"BackupArn":"BACKUP","TargetTableName":"copy"}"#,
         "RestoreTableFromBackup table/orders/backup/01767225600000-abcdefgh, RestoreTableFromBackup table/copy, \

@@ -14,13 +14,15 @@
 //! 0b                              what is noted of the time line
 //! 0c table:u32                    what is gone from a table's log
 //! 0d table:u32 number:u64         where shards of a table's stream went over into others
+//! 0e export                       an export's record
+//! 0f import                       an import's record
 //! 10 table:u32 tree:u16 …         data, by table:
 //!    tree 0      partition:u16 key             an item
 //!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
 //!    tree FFFF   expires:u64 item-key          when an item expires
 //! 20 table:u32 number:u64         a change to an item of the table
 //! 30                              says that everything which is kept twice is
-//! 30 key                          the second copy of what is at the key: 01, 02 name, 06, 07 backup
+//! 30 key                          the second copy of what is at the key: 01, 02 name, 06, 07 backup, 0e export, 0f import
 //! ```
 //!
 //! Integers are big-endian, so that they sort. Table 0 is none: its counters are those of the log, of all tables.
@@ -47,6 +49,8 @@ const REMNANT: u8 = 0x09;
 const TURN: u8 = 0x0a;
 const FLOOR: u8 = 0x0c;
 const TURNOVER: u8 = 0x0d;
+const EXPORT: u8 = 0x0e;
+const IMPORT: u8 = 0x0f;
 const DATA: u8 = 0x10;
 const CHANGE: u8 = 0x20;
 const COPY_OF: u8 = 0x30;
@@ -128,6 +132,24 @@ pub(crate) fn backup(id: &str) -> Vec<u8> {
 /// All records of backups.
 pub(crate) fn backups() -> [u8; 1] {
     [BACKUP]
+}
+
+pub(crate) fn export(id: &str) -> Vec<u8> {
+    [&[EXPORT], id.as_bytes()].concat()
+}
+
+/// All records of exports.
+pub(crate) fn exports() -> [u8; 1] {
+    [EXPORT]
+}
+
+pub(crate) fn import(id: &str) -> Vec<u8> {
+    [&[IMPORT], id.as_bytes()].concat()
+}
+
+/// All records of imports.
+pub(crate) fn imports() -> [u8; 1] {
+    [IMPORT]
 }
 
 pub(crate) fn copy_progress(table: TableId) -> Vec<u8> {

@@ -262,6 +262,18 @@ fn verify_other(source: &Source<'_>, key: &[u8], value: &[u8], next_number: u64)
             return Err("it is of another backup".to_owned());
         }
         twice::check(|key| source.get(key), key, value)?;
+    } else if key.starts_with(&layout::exports()) {
+        let export = record::read_export(&item()?).map_err(|error| error.to_string())?;
+        if layout::export(export.id()) != key {
+            return Err("it is of another export".to_owned());
+        }
+        twice::check(|key| source.get(key), key, value)?;
+    } else if key.starts_with(&layout::imports()) {
+        let import = record::read_import(&item()?).map_err(|error| error.to_string())?;
+        if layout::import(import.id()) != key {
+            return Err("it is of another import".to_owned());
+        }
+        twice::check(|key| source.get(key), key, value)?;
     } else if key.starts_with(&layout::all_changes()) {
         let entry = changes::Entry::read(key, value).map_err(|error| error.to_string())?;
         if entry.number >= next_number {

@@ -69,6 +69,17 @@ pub enum ApiError {
     /// Names the ARN.
     #[error("Backup not found: {0}")]
     BackupNotFound(String),
+    /// Names the ARN.
+    #[error("Export not found: {0}")]
+    ExportNotFound(String),
+    /// A token stands for another export.
+    #[error("An export with this client token was asked for with other parameters")]
+    ExportConflict,
+    #[error("{0}")]
+    InvalidExportTime(String),
+    /// Names the ARN.
+    #[error("Import not found: {0}")]
+    ImportNotFound(String),
     #[error("Backup is being created or restored: {0}")]
     BackupInUse(String),
     /// There is no policy, or none of the revision that was expected. Names the ARN.
@@ -162,6 +173,10 @@ impl ApiError {
             Self::PointInTimeRecoveryUnavailable(_) => "PointInTimeRecoveryUnavailableException",
             Self::InvalidRestoreTime | Self::RestoreTimeUncertain { .. } => "InvalidRestoreTimeException",
             Self::BackupNotFound(_) => "BackupNotFoundException",
+            Self::ExportNotFound(_) => "ExportNotFoundException",
+            Self::ExportConflict => "ExportConflictException",
+            Self::InvalidExportTime(_) => "InvalidExportTimeException",
+            Self::ImportNotFound(_) => "ImportNotFoundException",
             Self::BackupInUse(_) => "BackupInUseException",
             Self::PolicyNotFound(_) => "PolicyNotFoundException",
             Self::Exceeded(exceeded) => exceeded.code,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_engine::Depot;
 use larder_storage::{Durability, Key, archive};
 
 use crate::{Audit, Door, Limits, Principals, Tls};
@@ -39,6 +40,8 @@ pub struct Config {
     pub conflicts: bool,
     /// How many shards a stream may have at once.
     pub stream_shards: u32,
+    /// Where exports go, and imports come from.
+    pub depot: Option<Arc<dyn Depot>>,
     /// What the history of changes may take; as much as there is, unless told.
     pub history_bytes_max: Option<u64>,
     pub limits: Limits,
@@ -62,6 +65,7 @@ impl Config {
             throttle: false,
             conflicts: false,
             stream_shards: 1,
+            depot: None,
             history_bytes_max: None,
             limits: Limits::default(),
         }
