@@ -288,6 +288,8 @@ fn every_need_is_an_action_that_can_be_done_to_such_a_resource() {
             let kinds = kinds_of(need.action).unwrap_or_else(|| panic!("{} is not known", need.action));
             match need.resource.kind() {
                 Some(kind) => assert!(kinds.contains(&kind), "{} on {kind:?}", need.action),
+                // A list of one table's, or of all.
+                None if kinds == [ResourceKind::Table] => assert_eq!(need.resource, Resource::EveryTable),
                 None => assert!(kinds.is_empty(), "{} is about something", need.action),
             }
             // All tables look like one that is called `*`.

@@ -290,7 +290,8 @@ impl Engine {
         for shard in open {
             let is_over = shard.began.plus(SHARD_LIFE) <= now;
             let divides = count < most && shard.end - u32::from(shard.key.place) > 1;
-            if !is_over && !(divides && hot.contains(&shard.key)) {
+            let ends = is_over || divides && hot.contains(&shard.key);
+            if !ends {
                 continue;
             }
             count += usize::from(divides);

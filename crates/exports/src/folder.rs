@@ -73,7 +73,7 @@ impl Depot for Folder {
             encryption: export.encryption.clone(),
             what: export.what,
         };
-        Ok(Box::new(Writer(Exporting::begin(&folder, about).map_err(failed)?)))
+        Ok(Box::new(Writer(Exporting::begin(&folder, about).map_err(|error| failed(&error))?)))
     }
 
     fn import(
@@ -103,7 +103,7 @@ impl Depot for Folder {
 
 /// The files whose keys begin with a prefix.
 fn objects(folder: &Path, key: &str, prefix: &str, found: &mut Vec<PathBuf>) -> Result<(), DepotError> {
-    let read = |error| failed(Error::file("read", folder, &error));
+    let read = |error| failed(&Error::file("read", folder, &error));
     for entry in fs::read_dir(folder).map_err(read)? {
         let entry = entry.map_err(read)?;
         let name = entry.file_name();
@@ -127,8 +127,8 @@ fn objects(folder: &Path, key: &str, prefix: &str, found: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-fn failed(error: Error) -> DepotError {
-    let code = match &error {
+fn failed(error: &Error) -> DepotError {
+    let code = match error {
         Error::File { .. } => "S3AccessDenied",
         Error::Damaged { .. } | Error::Unfit { .. } => "ItemValidationError",
     };
@@ -140,16 +140,16 @@ struct Writer(Exporting);
 
 impl ExportWriter for Writer {
     fn item(&mut self, item: &Item) -> Result<(), DepotError> {
-        self.0.push(item).map_err(failed)
+        self.0.push(item).map_err(|error| failed(&error))
     }
 
     fn change(&mut self, change: &ExportedChange) -> Result<(), DepotError> {
-        self.0.push_change(change).map_err(failed)
+        self.0.push_change(change).map_err(|error| failed(&error))
     }
 
     fn finish(self: Box<Self>, now: UnixTime) -> Result<ExportWritten, DepotError> {
         let manifest = self.0.manifest_key();
-        let written = self.0.finish(now).map_err(failed)?;
+        let written = self.0.finish(now).map_err(|error| failed(&error))?;
         Ok(ExportWritten { manifest, items: written.items, bytes: written.bytes })
     }
 }
@@ -186,7 +186,7 @@ impl ImportReader for Reader {
         loop {
             if self.open.is_none() {
                 let Some(path) = self.files.next() else { return Ok(None) };
-                match self.begin(path) {
+                match self.begin(&path) {
                     Ok(open) => self.open = open,
                     Err(error) => return wrong(error),
                 }
@@ -214,7 +214,7 @@ impl ImportReader for Reader {
 /// A line that is none; a disk that fails ends the import.
 fn wrong(error: Error) -> Result<Option<ImportLine>, DepotError> {
     match error {
-        Error::File { .. } => Err(failed(error)),
+        Error::File { .. } => Err(failed(&error)),
         Error::Damaged { .. } | Error::Unfit { .. } => {
             Ok(Some(ImportLine { bytes: 0, item: Err(error.to_string()) }))
         }
@@ -222,17 +222,17 @@ fn wrong(error: Error) -> Result<Option<ImportLine>, DepotError> {
 }
 
 impl Reader {
-    fn begin(&self, path: PathBuf) -> Result<Option<Open>, Error> {
-        let mut file = OpenFile::open(DataFile::alone(path.clone()))?;
+    fn begin(&self, path: &Path) -> Result<Option<Open>, Error> {
+        let mut file = OpenFile::open(DataFile::alone(path.to_owned()))?;
         if file.is_gzip() != self.is_gzip {
             let cause = if self.is_gzip { "it is not packed with gzip" } else { "it is packed with gzip" };
-            return Err(Error::unfit(&path, cause));
+            return Err(Error::unfit(path, cause));
         }
         let header = match &self.form {
             Form::Json => Vec::new(),
             Form::Csv { header: Some(header), .. } => header.clone(),
             Form::Csv { csv, header: None } => match file.next_bytes()? {
-                Some(line) => csv.fields(&line).map_err(|cause| Error::unfit(&path, cause))?,
+                Some(line) => csv.fields(&line).map_err(|cause| Error::unfit(path, cause))?,
                 None => return Ok(None),
             },
         };
