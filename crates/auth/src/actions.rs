@@ -52,9 +52,11 @@ pub(crate) struct Touched<'a> {
 }
 
 /// What an action is asked for that is about no table in particular. AWS asks for lists of tables on all of them, as its refusals
-/// show.
+/// show; the reference has tables for what lists of exports and imports are done to.
 pub fn of_no_table(action: &str) -> Resource<'static> {
-    if action.eq_ignore_ascii_case("dynamodb:ListTables") { Resource::EveryTable } else { Resource::Any }
+    let lists = ["dynamodb:ListTables", "dynamodb:ListExports", "dynamodb:ListImports"];
+    let is_list = lists.iter().any(|list| list.eq_ignore_ascii_case(action));
+    if is_list { Resource::EveryTable } else { Resource::Any }
 }
 
 /// Every permission that a request needs.
@@ -255,7 +257,7 @@ fn restored<'a>(action: &'static str, source: Resource<'a>, target: &'a TableNam
 
 /// A list of one table's, or of all.
 fn listed<'a>(action: &'static str, table: Option<&'a TableName>) -> Vec<Need<'a>> {
-    vec![Need::new(action, table.map_or(Resource::EveryTable, Resource::Table))]
+    vec![Need::new(action, table.map_or_else(|| of_no_table(action), Resource::Table))]
 }
 
 fn searched<'a>(table: &'a TableName, index: Option<&'a IndexName>) -> Resource<'a> {
