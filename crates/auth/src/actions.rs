@@ -52,9 +52,11 @@ pub(crate) struct Touched<'a> {
 }
 
 /// What an action is asked for that is about no table in particular. AWS asks for lists of tables on all of them, as its refusals
-/// show.
+/// show; the reference has tables for what lists of exports and imports are done to.
 pub fn of_no_table(action: &str) -> Resource<'static> {
-    if action.eq_ignore_ascii_case("dynamodb:ListTables") { Resource::EveryTable } else { Resource::Any }
+    let lists = ["dynamodb:ListTables", "dynamodb:ListExports", "dynamodb:ListImports"];
+    let is_list = lists.iter().any(|list| list.eq_ignore_ascii_case(action));
+    if is_list { Resource::EveryTable } else { Resource::Any }
 }
 
 /// Every permission that a request needs.
@@ -105,6 +107,18 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
             let action = "dynamodb:RestoreTableFromBackup";
             restored(action, Resource::Backup(&restore.backup), &restore.target)
         }
+        Request::ExportTableToPointInTime(export) => {
+            table("dynamodb:ExportTableToPointInTime", &export.table)
+        }
+        Request::DescribeExport(describe) => {
+            vec![Need::new("dynamodb:DescribeExport", Resource::Export(&describe.arn))]
+        }
+        Request::ListExports(list) => listed("dynamodb:ListExports", list.table.as_ref()),
+        Request::ImportTable(import) => table("dynamodb:ImportTable", &import.table.table),
+        Request::DescribeImport(describe) => {
+            vec![Need::new("dynamodb:DescribeImport", Resource::Import(&describe.arn))]
+        }
+        Request::ListImports(list) => listed("dynamodb:ListImports", list.table.as_ref()),
         Request::DescribeLimits => any("dynamodb:DescribeLimits"),
         Request::DescribeEndpoints => any("dynamodb:DescribeEndpoints"),
         Request::GetItem(get) => {
@@ -239,6 +253,11 @@ fn restored<'a>(action: &'static str, source: Resource<'a>, target: &'a TableNam
     let on_target = std::iter::once(action).chain(fills);
     let on_target = on_target.map(|action| Need::new(action, Resource::Table(target)));
     std::iter::once(Need::new(action, source)).chain(on_target).collect()
+}
+
+/// A list of one table's, or of all.
+fn listed<'a>(action: &'static str, table: Option<&'a TableName>) -> Vec<Need<'a>> {
+    vec![Need::new(action, table.map_or_else(|| of_no_table(action), Resource::Table))]
 }
 
 fn searched<'a>(table: &'a TableName, index: Option<&'a IndexName>) -> Resource<'a> {

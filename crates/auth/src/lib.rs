@@ -173,7 +173,11 @@ pub fn permitted(
     let resource_policy = match &need.resource {
         Resource::Table(table) | Resource::Index(table, _) => tables.table_policy(table),
         Resource::Stream(stream) => tables.stream_policy(stream),
-        Resource::Any | Resource::EveryTable | Resource::Backup(_) => None,
+        Resource::Any
+        | Resource::EveryTable
+        | Resource::Backup(_)
+        | Resource::Export(_)
+        | Resource::Import(_) => None,
     };
     let place = need.resource.place(caller.place(), place);
     // A policy that keeps everybody out could never be removed.

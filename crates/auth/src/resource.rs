@@ -20,8 +20,10 @@ pub enum Resource<'a> {
     Table(&'a TableName),
     Index(&'a TableName, &'a IndexName),
     Stream(&'a StreamId),
-    /// A backup, as the request's ARN names it.
+    /// A backup, an export or an import, as the request's ARN names it.
     Backup(&'a str),
+    Export(&'a str),
+    Import(&'a str),
 }
 
 /// The kinds of resources in policies, by the names of the service authorization reference.
@@ -71,14 +73,16 @@ impl Resource<'_> {
             Self::Table(name) => table(name),
             Self::Index(name, index) => format!("{}/index/{index}", table(name)),
             Self::Stream(stream) => format!("{}/stream/{}", table(&stream.table), stream.label.to_label()),
-            Self::Backup(arn) => (*arn).to_owned(),
+            Self::Backup(arn) | Self::Export(arn) | Self::Import(arn) => (*arn).to_owned(),
         }
     }
 
     /// Whose it is.
     pub(crate) fn account<'a>(&'a self, place: Place<'a>) -> &'a str {
         match self {
-            Self::Backup(arn) => arn.split(':').nth(4).unwrap_or_default(),
+            Self::Backup(arn) | Self::Export(arn) | Self::Import(arn) => {
+                arn.split(':').nth(4).unwrap_or_default()
+            }
             Self::Any | Self::EveryTable => place.account,
             Self::Table(name) | Self::Index(name, _) => place_of(name, place).account,
             Self::Stream(stream) => place_of(&stream.table, place).account,
@@ -92,6 +96,8 @@ impl Resource<'_> {
             Self::Index(..) => Some(ResourceKind::Index),
             Self::Stream(_) => Some(ResourceKind::Stream),
             Self::Backup(_) => Some(ResourceKind::Backup),
+            Self::Export(_) => Some(ResourceKind::Export),
+            Self::Import(_) => Some(ResourceKind::Import),
         }
     }
 
@@ -99,7 +105,12 @@ impl Resource<'_> {
     pub(crate) fn table(&self) -> Option<&TableName> {
         match self {
             Self::Table(name) | Self::Index(name, _) => Some(name),
-            Self::Any | Self::EveryTable | Self::Stream(_) | Self::Backup(_) => None,
+            Self::Any
+            | Self::EveryTable
+            | Self::Stream(_)
+            | Self::Backup(_)
+            | Self::Export(_)
+            | Self::Import(_) => None,
         }
     }
 
@@ -108,7 +119,12 @@ impl Resource<'_> {
     pub fn place<'a>(&self, own: Place<'a>, unsaid: Place<'a>) -> Place<'a> {
         match self {
             Self::Any | Self::EveryTable => own,
-            Self::Table(_) | Self::Index(..) | Self::Stream(_) | Self::Backup(_) => unsaid,
+            Self::Table(_)
+            | Self::Index(..)
+            | Self::Stream(_)
+            | Self::Backup(_)
+            | Self::Export(_)
+            | Self::Import(_) => unsaid,
         }
     }
 }

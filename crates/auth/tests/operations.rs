@@ -10,7 +10,7 @@ use larder_auth::{
     Caller, Circumstances, Error, Place, Policy, Principal, Resource, ResourceKind, Tables, authorize,
 };
 use larder_engine::metrics::Operation;
-use larder_engine::ops::{Request, Response, ShardIterator, ShardPosition, StreamId};
+use larder_engine::ops::{Request, Response, ShardIterator, ShardKey, ShardPosition, StreamId};
 use larder_model::{
     ApiError, Billing, IndexDefinition, IndexKind, IndexName, KeyAttribute, KeySchema, KeyType, Projection,
     TableDefinition, TableName, Throughput, UnixTime,
@@ -112,6 +112,33 @@ const NEEDED: &[(&str, &str, &str)] = &[
     ),
     ("ListBackups", r#"{"TableName":"orders"}"#, "ListBackups *"),
     ("DeleteBackup", r#"{"BackupArn":"BACKUP"}"#, "DeleteBackup table/orders/backup/01767225600000-abcdefgh"),
+    (
+        "ExportTableToPointInTime",
+        r#"{"TableArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders","S3Bucket":"bucket"}"#,
+        "ExportTableToPointInTime table/orders",
+    ),
+    (
+        "DescribeExport",
+        r#"{"ExportArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders/export/01767225600000-abcdefgh"}"#,
+        "DescribeExport table/orders/export/01767225600000-abcdefgh",
+    ),
+    ("ListExports", "{}", "ListExports table/*"),
+    (
+        "ListExports",
+        r#"{"TableArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders"}"#,
+        "ListExports table/orders",
+    ),
+    (
+        "ImportTable",
+        r#"{"S3BucketSource":{"S3Bucket":"bucket"},"InputFormat":"DYNAMODB_JSON","TableCreationParameters":{"TableName":"orders","KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"BillingMode":"PAY_PER_REQUEST"}}"#,
+        "ImportTable table/orders",
+    ),
+    (
+        "DescribeImport",
+        r#"{"ImportArn":"arn:aws:dynamodb:eu-west-1:123456789012:table/orders/import/01767225600000-abcdefgh"}"#,
+        "DescribeImport table/orders/import/01767225600000-abcdefgh",
+    ),
+    ("ListImports", "{}", "ListImports table/*"),
     (
         "RestoreTableFromBackup",
         r#"{"BackupArn":"BACKUP","TargetTableName":"copy"}"#,
@@ -216,6 +243,7 @@ fn iterator() -> String {
     let iterator = ShardIterator {
         stream,
         table_id: 1,
+        shard: ShardKey::default(),
         position: ShardPosition::Oldest,
         issued: UnixTime::from_seconds(0),
     };
@@ -260,6 +288,8 @@ fn every_need_is_an_action_that_can_be_done_to_such_a_resource() {
             let kinds = kinds_of(need.action).unwrap_or_else(|| panic!("{} is not known", need.action));
             match need.resource.kind() {
                 Some(kind) => assert!(kinds.contains(&kind), "{} on {kind:?}", need.action),
+                // A list of one table's, or of all.
+                None if kinds == [ResourceKind::Table] => assert_eq!(need.resource, Resource::EveryTable),
                 None => assert!(kinds.is_empty(), "{} is about something", need.action),
             }
             // All tables look like one that is called `*`.

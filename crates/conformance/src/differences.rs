@@ -510,6 +510,21 @@ pub const LIST: &[Difference] = &[
     Difference {
         target: Target::DynamoDbLocal,
         verdict: Verdict::Fails,
+        what: "exports and imports",
+        reason: "not known to this build",
+        tests: &[
+            "export_table_to_point_in_time::a_client_token_stands_for_one_export",
+            "export_table_to_point_in_time::a_table_is_exported_and_listed",
+            "export_table_to_point_in_time::members_are_constrained",
+            "export_table_to_point_in_time::what_cannot_be_exported_is_refused",
+            "import_table::a_table_is_made_of_what_another_was_exported_to",
+            "import_table::members_are_constrained",
+            "import_table::what_cannot_be_imported_is_refused",
+        ],
+    },
+    Difference {
+        target: Target::DynamoDbLocal,
+        verdict: Verdict::Fails,
         what: "streams",
         reason: "the last shard is no place to start after; missing members are refused in words of its own",
         tests: &[
@@ -772,6 +787,21 @@ pub const LIST: &[Difference] = &[
             "continuous_backups::members_are_constrained",
             "continuous_backups::recovery_is_switched_on_and_off",
             "continuous_backups::what_cannot_be_restored_is_refused",
+        ],
+    },
+    Difference {
+        target: Target::Dynoxide,
+        verdict: Verdict::Fails,
+        what: "exports and imports",
+        reason: "there are none",
+        tests: &[
+            "export_table_to_point_in_time::a_client_token_stands_for_one_export",
+            "export_table_to_point_in_time::a_table_is_exported_and_listed",
+            "export_table_to_point_in_time::members_are_constrained",
+            "export_table_to_point_in_time::what_cannot_be_exported_is_refused",
+            "import_table::a_table_is_made_of_what_another_was_exported_to",
+            "import_table::members_are_constrained",
+            "import_table::what_cannot_be_imported_is_refused",
         ],
     },
 ];

@@ -3,10 +3,10 @@
 //! Every request carries what an AWS SDK sends: the target, the content type, and an Authorization header of
 //! the right shape. The checksum of every answer is verified if the answer has one.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs};
 
 use serde_json::Value;
 use ureq::Agent;
@@ -61,6 +61,9 @@ impl Target {
 /// The origin of a web page that may use the endpoint.
 pub const PAGE: &str = "http://example.com";
 
+/// The bucket of S3 that exports go to.
+pub const BUCKET: &str = "larder-conformance";
+
 /// A server that speaks DynamoDB's protocol.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -85,6 +88,8 @@ impl Endpoint {
                 let schemas = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas");
                 let mut arguments =
                     vec!["serve", "--memory", "--dynamodb", "127.0.0.1:0", "--schema", schemas];
+                let exports = exports_folder();
+                arguments.extend(["--exports", &exports]);
                 // AWS lets every page in.
                 arguments.extend(["--allow-origin", PAGE]);
                 Self::started(Target::Larder, process::start_announced(&larder_binary(), &arguments))
@@ -222,6 +227,14 @@ impl Endpoint {
             .collect();
         assert!(differences.is_empty(), "{}", differences.join("\n\n"));
     }
+}
+
+/// What stands for S3, with one bucket. All test processes share it: names of exports differ.
+fn exports_folder() -> String {
+    let own = env::current_exe().expect("a running program has a path");
+    let folder = own.ancestors().nth(3).expect("a test binary is in the target directory").join("exports");
+    fs::create_dir_all(folder.join(BUCKET)).expect("a bucket can be made");
+    folder.to_str().expect("the target directory has a name").to_owned()
 }
 
 fn larder_binary() -> PathBuf {

@@ -31,6 +31,6 @@ mod table;
 
 pub use answer::Answer;
 pub use conform::conform;
-pub use endpoint::{Endpoint, HEADERS, PAGE, Target};
+pub use endpoint::{BUCKET, Endpoint, HEADERS, PAGE, Target};
 pub use process::wait_until;
 pub use table::{Table, TableSchema, keys};

@@ -52,6 +52,7 @@ impl Backup {
             name,
             created,
             expires: None,
+            is_hidden: false,
             table,
             items: Arc::new(items),
         }
@@ -62,6 +63,11 @@ impl Backup {
         let name = format!("{}$DeletedTableBackup", table.name());
         let expires = UnixTime::from_millis(now.millis().saturating_add(DELETED_TABLE_MILLIS));
         Self { expires: Some(expires), ..Self::new(table, name, table.id, now, None) }
+    }
+
+    /// What keeps the items of an export for as long as that goes on. Nobody can ask for it.
+    pub(crate) fn for_export(table: &Arc<Table>, id: TableId, created: UnixTime, copy: Option<Copy>) -> Self {
+        Self { is_hidden: true, ..Self::new(table, String::new(), id, created, copy) }
     }
 
     fn arn(&self) -> String {
@@ -142,7 +148,8 @@ impl Engine {
         let of_table =
             |name: &TableName| name.is_in(space) && request.table.as_ref().is_none_or(|asked| asked == name);
         let mut found = catalog.backups_after(start).filter(|backup| {
-            request.kinds.contains(&backup.kind())
+            !backup.is_hidden
+                && request.kinds.contains(&backup.kind())
                 && of_table(backup.table.name())
                 && request.from.is_none_or(|from| backup.created >= from)
                 && request.before.is_none_or(|before| backup.created < before)
@@ -251,7 +258,7 @@ fn describe(backup: &Backup, counts: &Counts) -> BackupDescription {
 }
 
 fn find(catalog: &Catalog, arn: &str) -> Result<Arc<Backup>, Error> {
-    let backup = catalog.find_backup(id_of(arn))?.filter(|backup| backup.arn() == arn);
+    let backup = catalog.find_backup(id_of(arn))?.filter(|backup| !backup.is_hidden && backup.arn() == arn);
     backup.cloned().ok_or_else(|| ApiError::BackupNotFound(arn.to_owned()).into())
 }
 
@@ -260,7 +267,7 @@ fn id_of(arn: &str) -> &str {
     arn.rsplit_once('/').map_or(arn, |(_, id)| id)
 }
 
-fn remove(catalog: &mut Catalog, batch: &mut Batch, backup: &Backup) {
+pub(crate) fn remove(catalog: &mut Catalog, batch: &mut Batch, backup: &Backup) {
     twice::delete(batch, layout::backup(&backup.id));
     batch.delete(layout::counters(backup.items.id, TreeId::ITEMS));
     catalog.remove_backup(&backup.id);

@@ -22,6 +22,8 @@ use rpds::{RedBlackTreeMapSync as Map, RedBlackTreeSetSync as Set};
 
 use crate::backup::put_backup;
 use crate::copy::Copy;
+use crate::exports::Export;
+use crate::imports::Import;
 use crate::layout::{self, TableId, TreeId};
 use crate::metrics::TableMetrics;
 use crate::policies::Policies;
@@ -46,6 +48,8 @@ pub(crate) struct Table {
     pub copies: Vec<TableId>,
     /// Where it comes from, if it was copied.
     pub restored: Option<Restored>,
+    /// An import is filling it.
+    pub is_importing: bool,
     /// What it and its streams have of policies.
     pub policies: Policies,
     pub history: History,
@@ -81,6 +85,8 @@ pub(crate) struct Backup {
     pub created: UnixTime,
     /// When it goes by itself, which only what a deleted table leaves behind does.
     pub expires: Option<UnixTime>,
+    /// An export keeps its items here.
+    pub is_hidden: bool,
     /// The table when it was made.
     pub table: Arc<Table>,
     /// What keeps its items: a table without indexes that nobody can name.
@@ -159,7 +165,7 @@ impl Table {
 
     /// Whether it still lacks items.
     pub(crate) fn is_being_copied(&self) -> bool {
-        self.restored.as_ref().is_some_and(|restored| restored.copy.is_some())
+        self.is_importing || self.restored.as_ref().is_some_and(|restored| restored.copy.is_some())
     }
 
     /// Whether a tree with this number belongs to the table as it is now.
@@ -193,6 +199,8 @@ pub(crate) struct Catalog {
     expiring: Set<TableId>,
     /// Backups that go by themselves, in the order they do.
     leaving: Set<(UnixTime, String)>,
+    exports: Map<String, Arc<Export>>,
+    imports: Map<String, Arc<Import>>,
     /// Records that cannot be read in either copy, and places where some may be.
     gaps: Arc<[Gap]>,
     /// What this change of the catalog leaves without an owner. Empty once it is published.
@@ -212,6 +220,8 @@ impl Catalog {
             building: Set::new_sync(),
             expiring: Set::new_sync(),
             leaving: Set::new_sync(),
+            exports: Map::new_sync(),
+            imports: Map::new_sync(),
             gaps: Arc::default(),
             dropped: Vec::new(),
             generation,
@@ -229,6 +239,14 @@ impl Catalog {
         let read = |value: &[u8]| Ok(Arc::new(record::read_backup(&item_bytes::decode(value)?)?));
         let (backups, more_gaps) = twice::read_all(&snapshot, &layout::backups(), read)?;
         backups.into_iter().for_each(|backup| catalog.insert_backup(backup));
+        gaps.extend(more_gaps);
+        let read = |value: &[u8]| Ok(Arc::new(record::read_export(&item_bytes::decode(value)?)?));
+        let (exports, more_gaps) = twice::read_all(&snapshot, &layout::exports(), read)?;
+        exports.into_iter().for_each(|export| catalog.insert_export(export));
+        gaps.extend(more_gaps);
+        let read = |value: &[u8]| Ok(Arc::new(record::read_import(&item_bytes::decode(value)?)?));
+        let (imports, more_gaps) = twice::read_all(&snapshot, &layout::imports(), read)?;
+        imports.into_iter().for_each(|import| catalog.insert_import(import));
         gaps.extend(more_gaps);
         catalog.gaps = gaps.into();
         Ok(catalog)
@@ -406,6 +424,42 @@ impl Catalog {
     pub(crate) fn backups_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Backup>> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         self.backups.range::<str, _>((from, Bound::Unbounded)).map(|(_, backup)| backup)
+    }
+
+    pub(crate) fn export(&self, id: &str) -> Option<&Arc<Export>> {
+        self.exports.get(id)
+    }
+
+    /// Exports after the one with this id, oldest first.
+    pub(crate) fn exports_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Export>> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.exports.range::<str, _>((from, Bound::Unbounded)).map(|(_, export)| export)
+    }
+
+    pub(crate) fn insert_export(&mut self, export: Arc<Export>) {
+        self.exports.insert_mut(export.id().to_owned(), export);
+    }
+
+    pub(crate) fn remove_export(&mut self, id: &str) {
+        self.exports.remove_mut(id);
+    }
+
+    pub(crate) fn import(&self, id: &str) -> Option<&Arc<Import>> {
+        self.imports.get(id)
+    }
+
+    /// Imports after the one with this id, oldest first.
+    pub(crate) fn imports_after(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Import>> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.imports.range::<str, _>((from, Bound::Unbounded)).map(|(_, import)| import)
+    }
+
+    pub(crate) fn insert_import(&mut self, import: Arc<Import>) {
+        self.imports.insert_mut(import.id().to_owned(), import);
+    }
+
+    pub(crate) fn remove_import(&mut self, id: &str) {
+        self.imports.remove_mut(id);
     }
 
     pub(crate) fn insert_backup(&mut self, backup: Arc<Backup>) {

@@ -171,6 +171,16 @@ impl Found {
         self.key.len() + self.value.len()
     }
 
+    /// The key of the item, and nothing else of it.
+    pub(crate) fn item_key(&self) -> Result<Item, Error> {
+        let front = 10 + if self.stream.is_some() { 8 } else { 0 };
+        let read = || {
+            let (length, rest) = self.value.get(front..)?.split_first_chunk::<4>()?;
+            item_bytes::decode(rest.get(..u32::from_le_bytes(*length) as usize)?).ok()
+        };
+        read().ok_or(Error::Damaged("an entry of the change log cannot be read"))
+    }
+
     pub(crate) fn entry(&self) -> Result<Entry, Error> {
         Entry::read(&self.key, &self.value)
     }

@@ -51,7 +51,7 @@ impl Moment {
         }
     }
 
-    fn undoes(self, entry: &Found, line: &Timeline) -> bool {
+    pub(crate) fn undoes(self, entry: &Found, line: &Timeline) -> bool {
         match self {
             Self::Now => false,
             Self::Time { time, stretch } => {
@@ -62,7 +62,7 @@ impl Moment {
     }
 
     /// Whether nothing before this entry is to be undone.
-    fn is_reached(self, entry: &Found, line: &Timeline) -> bool {
+    pub(crate) fn is_reached(self, entry: &Found, line: &Timeline) -> bool {
         match self {
             Self::Now => true,
             Self::Time { time, stretch } => {
@@ -153,9 +153,10 @@ impl Engine {
         }
     }
 
-    /// Whether a table is being copied into, and goes on with it.
+    /// Whether a table is being filled, and it goes on.
     pub(crate) fn is_filling(&self, target: &Table) -> bool {
-        target.is_being_copied() && !self.stuck_copies.lock().contains(&target.id)
+        let is_waiting = target.is_importing && self.depot.get().is_none();
+        target.is_being_copied() && !is_waiting && !self.stuck_copies.lock().contains(&target.id)
     }
 
     /// Gives up a copy that is deleted before it is whole, and frees its source.

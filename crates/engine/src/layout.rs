@@ -13,13 +13,16 @@
 //! 0a number:u64                   where times begin again, because the clock was set back
 //! 0b                              what is noted of the time line
 //! 0c table:u32                    what is gone from a table's log
+//! 0d table:u32 number:u64         where shards of a table's stream went over into others
+//! 0e export                       an export's record
+//! 0f import                       an import's record
 //! 10 table:u32 tree:u16 …         data, by table:
 //!    tree 0      partition:u16 key             an item
 //!    tree 1…     partition:u16 key item-key    an index entry: the attributes the index projects
 //!    tree FFFF   expires:u64 item-key          when an item expires
 //! 20 table:u32 number:u64         a change to an item of the table
 //! 30                              says that everything which is kept twice is
-//! 30 key                          the second copy of what is at the key: 01, 02 name, 06, 07 backup
+//! 30 key                          the second copy of what is at the key: 01, 02 name, 06, 07 backup, 0e export, 0f import
 //! ```
 //!
 //! Integers are big-endian, so that they sort. Table 0 is none: its counters are those of the log, of all tables.
@@ -45,6 +48,9 @@ const COPY: u8 = 0x08;
 const REMNANT: u8 = 0x09;
 const TURN: u8 = 0x0a;
 const FLOOR: u8 = 0x0c;
+const TURNOVER: u8 = 0x0d;
+const EXPORT: u8 = 0x0e;
+const IMPORT: u8 = 0x0f;
 const DATA: u8 = 0x10;
 const CHANGE: u8 = 0x20;
 const COPY_OF: u8 = 0x30;
@@ -128,6 +134,24 @@ pub(crate) fn backups() -> [u8; 1] {
     [BACKUP]
 }
 
+pub(crate) fn export(id: &str) -> Vec<u8> {
+    [&[EXPORT], id.as_bytes()].concat()
+}
+
+/// All records of exports.
+pub(crate) fn exports() -> [u8; 1] {
+    [EXPORT]
+}
+
+pub(crate) fn import(id: &str) -> Vec<u8> {
+    [&[IMPORT], id.as_bytes()].concat()
+}
+
+/// All records of imports.
+pub(crate) fn imports() -> [u8; 1] {
+    [IMPORT]
+}
+
 pub(crate) fn copy_progress(table: TableId) -> Vec<u8> {
     [&[COPY][..], &table.0.to_be_bytes()].concat()
 }
@@ -152,6 +176,26 @@ pub(crate) fn turn_number(key: &[u8]) -> Option<u64> {
 
 pub(crate) fn floor(table: TableId) -> Vec<u8> {
     [&[FLOOR][..], &table.0.to_be_bytes()].concat()
+}
+
+/// What the keys of a table's turnovers begin with; a number completes one.
+pub(crate) fn turnovers(table: TableId) -> Vec<u8> {
+    [&[TURNOVER][..], &table.0.to_be_bytes()].concat()
+}
+
+pub(crate) fn turnover(table: TableId, number: u64) -> Vec<u8> {
+    [&turnovers(table)[..], &number.to_be_bytes()].concat()
+}
+
+/// All turnovers of all tables.
+pub(crate) fn all_turnovers() -> [u8; 1] {
+    [TURNOVER]
+}
+
+/// The table whose turnover a key is.
+pub(crate) fn turnover_owner(key: &[u8]) -> Option<TableId> {
+    let [TURNOVER, rest @ ..] = key else { return None };
+    rest.first_chunk().map(|id| TableId(u32::from_be_bytes(*id)))
 }
 
 /// The counters of all changes.
@@ -179,7 +223,7 @@ pub(crate) fn change_owner(key: &[u8]) -> Option<TableId> {
     rest.first_chunk().map(|id| TableId(u32::from_be_bytes(*id)))
 }
 
-/// The number at the end of a change's key.
+/// The number at the end of a change's key, or a turnover's.
 pub(crate) fn change_number(key: &[u8]) -> Option<u64> {
     key.get(5..)?.as_array().map(|number| u64::from_be_bytes(*number))
 }
@@ -264,6 +308,11 @@ pub(crate) fn key(table: TableId, tree_id: TreeId, schema: &KeySchema, item: &It
         key_bytes::put(&mut out, item.get(&attribute.name)?).then_some(())?;
     }
     Some(out)
+}
+
+/// The place that an item's partition key is hashed to, of the item's key.
+pub(crate) fn place(item_key: &[u8]) -> Option<u16> {
+    item_key.get(TREE_PREFIX_BYTES..)?.first_chunk().map(|place| u16::from_be_bytes(*place))
 }
 
 /// What follows the tree prefix in an item's key, which index and expiry entries end with.

@@ -14,11 +14,15 @@ mod backup;
 mod capacity;
 mod catalog;
 mod changes;
+mod conflicts;
 mod copy;
 mod damage;
+mod depot;
+mod exports;
 #[cfg(test)]
 mod generate;
 mod guard;
+mod imports;
 mod index;
 pub mod item_bytes;
 pub mod key_bytes;
@@ -34,6 +38,7 @@ mod record;
 mod records;
 mod restore;
 mod salvage;
+mod shards;
 mod statement;
 mod streams;
 mod table_rules;
@@ -60,6 +65,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use changes::Entry as PastChange;
+pub use depot::{Depot, DepotError, ExportWriter, ExportWritten, ExportedChange, ImportLine, ImportReader};
 pub use guard::{Guard, Proposal, WriteKind};
 pub use larder_ops::{Naming, Said};
 pub use lookback::Lookback;
@@ -72,12 +78,16 @@ pub use work::Worked;
 
 use catalog::{Catalog, Published, Table};
 use changes::History;
+use conflicts::Conflicts;
+use exports::Writing;
+use imports::Reading;
 use item_bytes::ItemBytesError;
 use key_rules::KeyFault;
 use layout::TableId;
 use metrics::Metrics;
 use ops::{Request, Response};
 use record::RecordError;
+use shards::Dividing;
 use timeline::Timekeeper;
 use twice::Copying;
 use work::{Progress, Sweep};
@@ -106,6 +116,8 @@ pub struct Inner {
     expiry_switched: Mutex<HashMap<TableId, i64>>,
     time: Timekeeper,
     history: History,
+    dividing: Dividing,
+    conflicts: Conflicts,
     /// Before this time nothing of the log is due to be trimmed.
     trim_due_millis: AtomicI64,
     progress: Mutex<Progress>,
@@ -118,6 +130,9 @@ pub struct Inner {
     /// By whose time throughput is enforced, if it is.
     throttle: OnceLock<Clock>,
     guard: ArcSwapOption<Arc<dyn Guard>>,
+    depot: OnceLock<Arc<dyn Depot>>,
+    writing_export: Mutex<Writing>,
+    reading_import: Mutex<Reading>,
 }
 
 impl Deref for Engine {
@@ -236,6 +251,8 @@ impl Engine {
             last_change_millis: AtomicI64::new(last_change),
             time,
             history: History::default(),
+            dividing: Dividing::default(),
+            conflicts: Conflicts::default(),
             trim_due_millis: AtomicI64::new(i64::MIN),
             store,
             locks: ItemLocks::default(),
@@ -249,6 +266,9 @@ impl Engine {
             metrics: Metrics::default(),
             throttle: OnceLock::new(),
             guard: ArcSwapOption::empty(),
+            depot: OnceLock::new(),
+            writing_export: Mutex::default(),
+            reading_import: Mutex::default(),
         })))
     }
 
@@ -334,6 +354,20 @@ impl Engine {
             Request::RestoreTableFromBackup(request) => Response::RestoreTableFromBackup(
                 Box::pin(self.restore_table_from_backup(*request, now)).await?,
             ),
+            Request::ExportTableToPointInTime(request) => Response::ExportTableToPointInTime(Box::new(
+                Box::pin(self.export_table_to_point_in_time(*request, now)).await?,
+            )),
+            Request::DescribeExport(request) => {
+                Response::DescribeExport(Box::new(self.describe_export(&request)?))
+            }
+            Request::ListExports(request) => Response::ListExports(self.list_exports_in(space, &request)?),
+            Request::ImportTable(request) => {
+                Response::ImportTable(Box::new(Box::pin(self.import_table(*request, now)).await?))
+            }
+            Request::DescribeImport(request) => {
+                Response::DescribeImport(Box::new(self.describe_import(&request)?))
+            }
+            Request::ListImports(request) => Response::ListImports(self.list_imports_in(space, &request)?),
             Request::DescribeLimits => Response::DescribeLimits,
             Request::DescribeEndpoints => Response::DescribeEndpoints,
             Request::GetItem(request) => Response::GetItem(self.get_item(&request)?),

@@ -44,7 +44,7 @@ impl Recovery {
 
 impl Engine {
     /// The table, and the moment before which nothing is left of its log.
-    fn recoverable(&self, name: &TableName) -> Result<(Arc<Table>, UnixTime), Error> {
+    pub(crate) fn recoverable(&self, name: &TableName) -> Result<(Arc<Table>, UnixTime), Error> {
         let found = self.catalog()?.find(name)?.cloned();
         let table = found.ok_or_else(|| ApiError::TableNotFound(name.clone()))?;
         let line = Timeline::read(&self.store.snapshot())?;

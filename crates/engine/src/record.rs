@@ -12,8 +12,13 @@ use larder_model::{
 
 use crate::catalog::{Backup, ClosedStream, Expiry, History, IndexTree, Recovery, Restored, Table};
 use crate::copy::{Copy, Moment};
+use crate::exports::Export;
+use crate::imports::Import;
 use crate::layout::{TableId, TreeId};
-use crate::ops::ResourcePolicy;
+use crate::ops::{
+    BucketPlace, ExportDescription, ExportView, Exported, ImportCompression, ImportCounts, ImportDescription,
+    ImportFormat, ImportSource, ResourcePolicy, TaskStatus,
+};
 use crate::policies::Policies;
 
 /// A record that does not say what a record must.
@@ -24,18 +29,42 @@ pub struct RecordError(&'static str);
 type Result<T> = std::result::Result<T, RecordError>;
 
 pub(crate) fn write(table: &Table) -> Item {
-    let definition = &*table.definition;
-    let mut record = Item::new();
+    let mut record = write_definition(&table.definition, &table.trees);
     record.insert("id", i64::from(table.id.0));
+    record.insert("next_tree", i64::from(table.next_tree));
+    if let Some(expiry) = &table.expiry {
+        record.insert("ttl", expiry.attribute.as_str());
+        record.insert("ttl_building", expiry.building);
+    }
+    if let Some(recovery) = &table.recovery {
+        record.insert("recovery_days", i64::from(recovery.days));
+        record.insert("recovery_since", recovery.since.millis());
+    }
+    if !table.copies.is_empty() {
+        record.insert("copies", list(&table.copies, |id| i64::from(id.0).into()));
+    }
+    if let Some(restored) = &table.restored {
+        record.insert("restored", write_restored(restored));
+    }
+    if table.is_importing {
+        record.insert("importing", true);
+    }
+    write_policies(&mut record, &table.policies);
+    write_history(&mut record, &table.history);
+    record
+}
+
+/// What a table's owner decided, and where its indexes are.
+fn write_definition(definition: &TableDefinition, trees: &[IndexTree]) -> Item {
+    let mut record = Item::new();
     record.insert("name", definition.name.key());
     record.insert(
         "attributes",
         list(&definition.attributes, |(name, kind)| AttributeValue::S(format!("{kind}{name}"))),
     );
     record.insert("key", write_key(&definition.key));
-    let indexes: Vec<_> = definition.indexes.iter().zip(&table.trees).collect();
+    let indexes: Vec<_> = definition.indexes.iter().zip(trees).collect();
     record.insert("indexes", list(&indexes, |(index, tree)| write_index(index, tree)));
-    record.insert("next_tree", i64::from(table.next_tree));
     match definition.billing {
         Billing::OnDemand => {}
         Billing::Provisioned(throughput) => {
@@ -57,22 +86,6 @@ pub(crate) fn write(table: &Table) -> Item {
     record.insert("deletion_protection", definition.deletion_protection);
     let tags = definition.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     record.insert("tags", AttributeValue::M(tags.collect()));
-    if let Some(expiry) = &table.expiry {
-        record.insert("ttl", expiry.attribute.as_str());
-        record.insert("ttl_building", expiry.building);
-    }
-    if let Some(recovery) = &table.recovery {
-        record.insert("recovery_days", i64::from(recovery.days));
-        record.insert("recovery_since", recovery.since.millis());
-    }
-    if !table.copies.is_empty() {
-        record.insert("copies", list(&table.copies, |id| i64::from(id.0).into()));
-    }
-    if let Some(restored) = &table.restored {
-        record.insert("restored", write_restored(restored));
-    }
-    write_policies(&mut record, &table.policies);
-    write_history(&mut record, &table.history);
     record
 }
 
@@ -170,6 +183,9 @@ pub(crate) fn write_backup(backup: &Backup) -> Item {
     if let Some(expires) = backup.expires {
         record.insert("expires", expires.millis());
     }
+    if backup.is_hidden {
+        record.insert("hidden", true);
+    }
     record.insert("table", AttributeValue::M(write(&backup.table)));
     let items = &*backup.items;
     record.insert("items", i64::from(items.id.0));
@@ -201,8 +217,236 @@ pub(crate) fn read_backup(record: &Item) -> Result<Backup> {
             Some(_) => Some(UnixTime::from_millis(integer(record, "expires")?)),
             None => None,
         },
+        is_hidden: optional(record, "hidden", as_bool)?.unwrap_or(false),
         table,
         items: Arc::new(items),
+    })
+}
+
+/// A place, how far, and for how long: what an export's record and an import's have alike.
+fn write_task(
+    record: &mut Item,
+    id: &str,
+    place: &BucketPlace,
+    status: &TaskStatus,
+    times: [Option<UnixTime>; 2],
+) {
+    record.insert("id", id);
+    record.insert("bucket", place.bucket.as_str());
+    let (status, told) = match status {
+        TaskStatus::InProgress => ("going on", None),
+        TaskStatus::Completed => ("over", None),
+        TaskStatus::Failed { code, message } => ("failed", Some((code, message))),
+    };
+    record.insert("status", status);
+    let texts = [("owner", place.owner.as_ref()), ("prefix", place.prefix.as_ref())];
+    let told = [("code", told.map(|(code, _)| code)), ("message", told.map(|(_, message)| message))];
+    for (name, text) in texts.into_iter().chain(told) {
+        if let Some(text) = text {
+            record.insert(name, text.as_str());
+        }
+    }
+    for (name, time) in ["started", "ended"].into_iter().zip(times) {
+        if let Some(time) = time {
+            record.insert(name, time.millis());
+        }
+    }
+}
+
+fn read_place(record: &Item) -> Result<BucketPlace> {
+    Ok(BucketPlace {
+        bucket: text(record, "bucket")?.to_owned(),
+        owner: optional_text(record, "owner")?,
+        prefix: optional_text(record, "prefix")?,
+    })
+}
+
+fn read_status(record: &Item) -> Result<TaskStatus> {
+    Ok(match text(record, "status")? {
+        "going on" => TaskStatus::InProgress,
+        "over" => TaskStatus::Completed,
+        "failed" => TaskStatus::Failed {
+            code: text(record, "code")?.to_owned(),
+            message: text(record, "message")?.to_owned(),
+        },
+        _ => return Err(RecordError("status")),
+    })
+}
+
+fn optional_text(record: &Item, name: &'static str) -> Result<Option<String>> {
+    optional(record, name, |value| value.as_str().map(str::to_owned))
+}
+
+fn time(record: &Item, name: &'static str) -> Result<UnixTime> {
+    Ok(UnixTime::from_millis(integer(record, name)?))
+}
+
+fn optional_time(record: &Item, name: &'static str) -> Result<Option<UnixTime>> {
+    optional(record, name, |value| value.as_number()?.to_i64().map(UnixTime::from_millis))
+}
+
+fn uuid(record: &Item, name: &'static str) -> Result<[u8; 16]> {
+    let found = optional(record, name, |value| match value {
+        AttributeValue::B(bytes) => bytes.as_slice().try_into().ok(),
+        _ => None,
+    })?;
+    found.ok_or(RecordError(name))
+}
+
+fn count(record: &Item, name: &'static str) -> Result<u64> {
+    integer::<i64>(record, name).map(i64::cast_unsigned)
+}
+
+pub(crate) fn write_export(export: &Export) -> Item {
+    let Export { description, asked, kept, source, stretches } = export;
+    let mut record = Item::new();
+    let times = [Some(description.started), description.ended];
+    write_task(&mut record, &description.id, &description.place, &description.status, times);
+    record.insert("table", description.table.key());
+    record.insert("table_id", AttributeValue::B(description.table_id.to_vec()));
+    record.insert("asked", asked.as_str());
+    let [sse, key] = &description.encryption;
+    let texts = [
+        ("manifest", &description.manifest),
+        ("token", &description.token),
+        ("sse", sse),
+        ("sse_key", key),
+        ("kept", kept),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            record.insert(name, text.as_str());
+        }
+    }
+    record.insert("bytes", description.bytes.cast_signed());
+    record.insert("count", description.items.cast_signed());
+    record.insert("source", i64::from(source.0));
+    record.insert("stretches", list(stretches, |number| number.cast_signed().into()));
+    match description.what {
+        Exported::Table { at } => drop(record.insert("at", at.millis())),
+        Exported::Changes { from, to, view } => {
+            record.insert("from", from.millis());
+            record.insert("to", to.millis());
+            record.insert("old_images", view == ExportView::NewAndOld);
+        }
+    }
+    record
+}
+
+pub(crate) fn read_export(record: &Item) -> Result<Export> {
+    let what = match record.get("at") {
+        Some(_) => Exported::Table { at: time(record, "at")? },
+        None => Exported::Changes {
+            from: time(record, "from")?,
+            to: time(record, "to")?,
+            view: match optional(record, "old_images", as_bool)? {
+                Some(true) => ExportView::NewAndOld,
+                Some(false) => ExportView::New,
+                None => return Err(RecordError("old_images")),
+            },
+        },
+    };
+    let stretches = items(record, "stretches")?;
+    let stretches = stretches.iter().map(|value| Some(value.as_number()?.to_i64()?.cast_unsigned()));
+    let stretches = stretches.collect::<Option<Vec<u64>>>().and_then(|numbers| numbers.try_into().ok());
+    Ok(Export {
+        description: ExportDescription {
+            table: TableName::from_key(text(record, "table")?).ok_or(RecordError("table"))?,
+            id: text(record, "id")?.to_owned(),
+            status: read_status(record)?,
+            started: time(record, "started")?,
+            ended: optional_time(record, "ended")?,
+            manifest: optional_text(record, "manifest")?,
+            table_id: uuid(record, "table_id")?,
+            token: optional_text(record, "token")?,
+            place: read_place(record)?,
+            encryption: [optional_text(record, "sse")?, optional_text(record, "sse_key")?],
+            bytes: count(record, "bytes")?,
+            items: count(record, "count")?,
+            what,
+        },
+        asked: text(record, "asked")?.to_owned(),
+        kept: optional_text(record, "kept")?,
+        source: TableId(integer(record, "source")?),
+        stretches: stretches.ok_or(RecordError("stretches"))?,
+    })
+}
+
+pub(crate) fn write_import(import: &Import) -> Item {
+    let Import { description, asked } = import;
+    let ImportSource { place, format, compression } = &description.source;
+    let mut record = Item::new();
+    let times = [Some(description.started), description.ended];
+    write_task(&mut record, &description.id, place, &description.status, times);
+    // It has no indexes of its own, so those of the definition are nowhere.
+    let nowhere = vec![IndexTree { id: TreeId::ITEMS, building: false }; description.table.indexes.len()];
+    record.insert("definition", AttributeValue::M(write_definition(&description.table, &nowhere)));
+    record.insert("table_id", AttributeValue::B(description.table_id.to_vec()));
+    record.insert("asked", asked.as_str());
+    if let Some(token) = &description.token {
+        record.insert("token", token.as_str());
+    }
+    match format {
+        ImportFormat::DynamoDbJson => drop(record.insert("format", "json")),
+        ImportFormat::Csv { delimiter, header } => {
+            record.insert("format", "csv");
+            if let Some(delimiter) = delimiter {
+                record.insert("delimiter", delimiter.to_string());
+            }
+            if let Some(header) = header {
+                record.insert("header", list(header, |name| AttributeValue::S(name.clone())));
+            }
+        }
+    }
+    record.insert("gzip", *compression == ImportCompression::Gzip);
+    let ImportCounts { errors, bytes, processed, imported } = description.counts;
+    let counts = [("errors", errors), ("bytes", bytes), ("processed", processed), ("imported", imported)];
+    for (name, count) in counts {
+        record.insert(name, count.cast_signed());
+    }
+    record
+}
+
+pub(crate) fn read_import(record: &Item) -> Result<Import> {
+    let Some(AttributeValue::M(definition)) = record.get("definition") else {
+        return Err(RecordError("definition"));
+    };
+    let format = match text(record, "format")? {
+        "json" => ImportFormat::DynamoDbJson,
+        "csv" => ImportFormat::Csv {
+            delimiter: optional(record, "delimiter", |value| value.as_str()?.chars().next())?,
+            header: match record.get("header") {
+                Some(_) => Some(
+                    texts(record, "header")?.map(|name| name.map(str::to_owned)).collect::<Result<_>>()?,
+                ),
+                None => None,
+            },
+        },
+        _ => return Err(RecordError("format")),
+    };
+    let compression = match optional(record, "gzip", as_bool)? {
+        Some(true) => ImportCompression::Gzip,
+        Some(false) => ImportCompression::None,
+        None => return Err(RecordError("gzip")),
+    };
+    Ok(Import {
+        description: ImportDescription {
+            id: text(record, "id")?.to_owned(),
+            status: read_status(record)?,
+            table: Arc::new(read_definition(definition)?.0),
+            table_id: uuid(record, "table_id")?,
+            token: optional_text(record, "token")?,
+            source: ImportSource { place: read_place(record)?, format, compression },
+            started: time(record, "started")?,
+            ended: optional_time(record, "ended")?,
+            counts: ImportCounts {
+                errors: count(record, "errors")?,
+                bytes: count(record, "bytes")?,
+                processed: count(record, "processed")?,
+                imported: count(record, "imported")?,
+            },
+        },
+        asked: text(record, "asked")?.to_owned(),
     })
 }
 
@@ -224,7 +468,7 @@ fn read_optional_restored(record: &Item) -> Result<Option<Restored>> {
     }
 }
 
-pub(crate) fn read(record: &Item) -> Result<Table> {
+fn read_definition(record: &Item) -> Result<(TableDefinition, Vec<IndexTree>)> {
     let attributes = texts(record, "attributes")?
         .map(|text| {
             let text = text?;
@@ -266,6 +510,11 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         .unwrap_or_default(),
         attributes,
     };
+    Ok((definition, trees))
+}
+
+pub(crate) fn read(record: &Item) -> Result<Table> {
+    let (definition, trees) = read_definition(record)?;
     let expiry = match record.get("ttl").and_then(AttributeValue::as_str) {
         Some(attribute) => Some(Expiry {
             attribute: attribute.to_owned(),
@@ -288,6 +537,7 @@ pub(crate) fn read(record: &Item) -> Result<Table> {
         },
         copies: read_copies(record)?,
         restored: read_optional_restored(record)?,
+        is_importing: optional(record, "importing", as_bool)?.unwrap_or(false),
         policies: read_policies(record)?,
         history: read_history(record)?,
         metrics: Arc::default(),
@@ -550,6 +800,7 @@ mod tests {
                 backup_arn: Some("arn:backup".into()),
                 at: UnixTime::from_millis(9),
             }),
+            is_importing: true,
             policies: Policies {
                 table: Some(Arc::new(ResourcePolicy::kept("{}".into(), "1".into()))),
                 streams: vec![(
@@ -593,6 +844,7 @@ mod tests {
             name: "nightly".into(),
             created: UnixTime::from_millis(5),
             expires: Some(UnixTime::from_millis(6)),
+            is_hidden: true,
             table: Arc::new(table.clone()),
             items: Arc::new(items),
         };

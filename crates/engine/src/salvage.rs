@@ -76,12 +76,13 @@ pub fn salvage(
     let mut work = Work { snapshot, lost, target, now, watcher, brought: 0, done: Salvaged::default() };
     for table in &records.tables {
         if table.is_being_copied() {
-            work.done.notes.push(format!("table {}: it was being restored; restore it again", table.name()));
+            let again = if table.is_importing { "imported; import" } else { "restored; restore" };
+            work.done.notes.push(format!("table {}: it was being {again} it again", table.name()));
             continue;
         }
         work.table(table)?;
     }
-    for backup in &records.backups {
+    for backup in records.backups.iter().filter(|backup| !backup.is_hidden) {
         if backup.items.is_being_copied() {
             work.done.notes.push(format!(
                 "backup {} of table {}: it was being made; make it again",

@@ -1,11 +1,11 @@
 //! Streams: the change log as a client reads it.
 //!
 //! A stream is the part of a table's log that was written between two moments: when it was switched on, which is
-//! its label, and when it was switched off. It has one shard, open as long as the stream is. Its records can be
-//! read for 24 hours, and the stream itself for 24 hours after it was switched off; a table that is deleted
-//! leaves its record behind for that long.
+//! its label, and when it was switched off. It has one shard, open as long as the stream is, unless it is divided
+//! (`shards.rs`). Its records can be read for 24 hours, and the stream itself, and each of its shards, for 24 hours after it
+//! was closed; a table that is deleted leaves its record behind for that long.
 //!
-//! Everything is read from one snapshot, the table's record too. So a stream that is found closed has all its
+//! Everything is read from one snapshot, the table's record too. So a stream or shard that is found closed has all its
 //! records in that snapshot, and an iterator ends only after the last of them.
 //!
 //! Promises:
@@ -28,13 +28,16 @@ use crate::catalog::{ClosedStream, History, Table};
 use crate::changes::{self, Entry, Found, STREAM_SECONDS};
 use crate::layout::{self, TableId};
 use crate::ops::{
-    DescribeStream, GetRecords, GetRecordsOutput, GetShardIterator, ListStreams, ListStreamsOutput, Shard,
+    self, DescribeStream, GetRecords, GetRecordsOutput, GetShardIterator, ListStreams, ListStreamsOutput,
     ShardIterator, ShardPosition, ShardStart, StreamDescription, StreamId, StreamRecord,
 };
+use crate::shards::{self, Shard};
 use crate::timeline::{Floor, Timeline};
 use crate::{Engine, Error, item_bytes, key_bytes, record, twice};
 
 const LIST_STREAMS_MAX: usize = 100;
+/// Shards in one answer of DescribeStream.
+const SHARDS_MAX: usize = 100;
 const ITERATOR_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Entries that one page looks at; those of no stream, or another, are passed over.
 const PAGE_ENTRIES: usize = 10_000;
@@ -85,19 +88,23 @@ impl Engine {
         let now = self.settled(now);
         let snapshot = self.store.snapshot();
         let stream = Stream::find(&snapshot, &request.stream, None, now)?;
-        let id = stream.shard_id();
-        let first = stream.first(&snapshot, 0, now)?.map_or(snapshot.next_number()?, |found| found.number);
-        let last = match stream.closed {
-            Some(closed) => Some(stream.last(&snapshot, closed)?.unwrap_or(first)),
-            None => None,
-        };
-        let shown = request.children_of.is_none() && request.start.as_ref().is_none_or(|start| id > *start);
+        let limit = request.limit.unwrap_or(SHARDS_MAX).min(SHARDS_MAX);
+        let id_of = |shard: &Shard| shard.id(stream.table.id);
+        let mut asked = stream.shards.iter().filter(|shard| {
+            let parent = || shard.parent_id(stream.table.id);
+            request.children_of.as_ref().is_none_or(|wanted| parent().as_ref() == Some(wanted))
+                && request.start.as_ref().is_none_or(|start| id_of(shard) > *start)
+        });
+        let shards = asked.by_ref().take(limit).map(|shard| stream.described(&snapshot, shard, now));
+        let shards = shards.collect::<Result<Vec<_>, Error>>()?;
+        let last = asked.next().and(shards.last().map(|shard| shard.id.clone()));
         Ok(StreamDescription {
             stream: request.stream.clone(),
             view: stream.view,
             enabled: stream.closed.is_none(),
             key: stream.table.definition.key.clone(),
-            shards: if shown { vec![Shard { id, first, last }] } else { Vec::new() },
+            shards,
+            last,
         })
     }
 
@@ -110,25 +117,28 @@ impl Engine {
         let now = self.settled(now);
         let snapshot = self.store.snapshot();
         let stream = Stream::find(&snapshot, &request.stream, None, now)?;
-        if request.shard != stream.shard_id() {
-            let message = format!(
+        let shard = stream.shards.iter().find(|shard| shard.id(stream.table.id) == request.shard);
+        let shard = shard.ok_or_else(|| {
+            ApiError::ResourceNotFound(format!(
                 "Requested resource not found: Shard: {} in Stream: {} not found",
                 request.shard,
                 arn(&request.stream)
-            );
-            return Err(ApiError::ResourceNotFound(message).into());
-        }
+            ))
+        })?;
         let position = match request.start {
             ShardStart::TrimHorizon => ShardPosition::Oldest,
             ShardStart::Latest => ShardPosition::From(snapshot.next_number()?),
-            ShardStart::At(number) => stream.position(&snapshot, number, number, now)?,
-            ShardStart::After(number) => stream.position(&snapshot, number, number.saturating_add(1), now)?,
+            ShardStart::At(number) => stream.position(&snapshot, shard, number, number, now)?,
+            ShardStart::After(number) => {
+                stream.position(&snapshot, shard, number, number.saturating_add(1), now)?
+            }
             ShardStart::AtTime(time) if time > issued => {
                 return Err(Error::validation("Timestamp must not be in the future"));
             }
-            ShardStart::AtTime(time) => stream.position_at(&snapshot, time, now)?,
+            ShardStart::AtTime(time) => stream.position_at(&snapshot, shard, time, now)?,
         };
-        Ok(ShardIterator { stream: request.stream.clone(), table_id: stream.table.id.0, position, issued })
+        let (stream, table_id, shard) = (request.stream.clone(), stream.table.id.0, shard.key);
+        Ok(ShardIterator { stream, table_id, shard, position, issued })
     }
 
     pub fn get_records(&self, request: &GetRecords, now: UnixTime) -> Result<GetRecordsOutput, Error> {
@@ -141,6 +151,8 @@ impl Engine {
         let limit = request.limit.unwrap_or(STREAM_PAGE_RECORDS_MAX).min(STREAM_PAGE_RECORDS_MAX);
         let snapshot = self.store.snapshot();
         let stream = Stream::find(&snapshot, &iterator.stream, Some(TableId(iterator.table_id)), now)?;
+        let shard = stream.shards.iter().find(|shard| shard.key == iterator.shard);
+        let shard = shard.ok_or(ApiError::TrimmedDataAccess)?;
         let from = match iterator.position {
             ShardPosition::Oldest => stream.beginning(&snapshot, now)?,
             ShardPosition::At(number) | ShardPosition::From(number) => number,
@@ -149,10 +161,14 @@ impl Engine {
         if continues && stream.floor.is_missed_from(from) {
             return Err(ApiError::TrimmedDataAccess.into());
         }
-        let mut entries = stream.entries(&snapshot, from)?.peekable();
+        let mut entries = stream.entries(&snapshot, shard, from)?.peekable();
         if let ShardPosition::At(number) = iterator.position {
-            let there = |found: &Found| found.number == number && stream.has(found, now);
-            if !entries.peek().is_some_and(|found| found.as_ref().map_or(true, there)) {
+            let is_there = match entries.peek() {
+                Some(Ok(found)) => found.number == number && stream.has(shard, found, now)?,
+                Some(Err(_)) => true,
+                None => false,
+            };
+            if !is_there {
                 return Err(ApiError::TrimmedDataAccess.into());
             }
         }
@@ -164,9 +180,9 @@ impl Engine {
                 cut = Some(ShardPosition::From(found.number));
                 break;
             }
-            if !stream.has(&found, now) {
+            if !stream.has(shard, &found, now)? {
                 // Whoever came this far was to get it, and is too late.
-                if continues && found.stream == Some(stream.label) {
+                if continues && stream.had(shard, &found)? {
                     return Err(ApiError::TrimmedDataAccess.into());
                 }
                 passed += found.bytes();
@@ -181,10 +197,11 @@ impl Engine {
             passed += found.bytes() - record.bytes.min(found.bytes());
             records.push(record);
         }
-        let position = match (cut, stream.closed) {
-            (Some(position), _) => Some(position),
-            (None, Some(_)) => None,
-            (None, None) => Some(ShardPosition::From(snapshot.next_number()?)),
+        let is_closed = stream.closed.is_some() || shard.closed.is_some();
+        let position = match cut {
+            Some(position) => Some(position),
+            None if is_closed => None,
+            None => Some(ShardPosition::From(snapshot.next_number()?)),
         };
         let next = position.map(|position| ShardIterator { position, issued, ..iterator.clone() });
         Ok(GetRecordsOutput { table: stream.table.name().clone(), records, next })
@@ -243,6 +260,8 @@ struct Stream {
     closed: Option<UnixTime>,
     line: Timeline,
     floor: Floor,
+    /// Those that can be read, in the order of their ids.
+    shards: Vec<Shard>,
 }
 
 impl Stream {
@@ -262,7 +281,9 @@ impl Stream {
         };
         let read = |(table, Known { label, view, closed }): (Table, Known)| {
             let (line, floor) = (Timeline::read(snapshot)?, Floor::read(snapshot, table.id)?);
-            Ok(Self { table, label, view, closed, line, floor })
+            let mut shards = shards::of_stream(snapshot, table.id, label)?;
+            shards.retain(|shard| is_shard_remembered(shard, &line, now));
+            Ok(Self { table, label, view, closed, line, floor, shards })
         };
         if let Some(stored) = twice::get(snapshot, &layout::record(&wanted.table))?
             && let Some(found) = of(read_table(&stored)?)
@@ -277,31 +298,55 @@ impl Stream {
         Err(not_found(wanted))
     }
 
-    fn shard_id(&self) -> String {
-        format!("shardId-{:020}-{:08x}", self.label.millis(), self.table.id.0)
+    fn described(&self, snapshot: &Snapshot, shard: &Shard, now: UnixTime) -> Result<ops::Shard, Error> {
+        let first = match shard.key.opened {
+            0 => self.first_number(snapshot, shard, now)?,
+            _ => shard.from(),
+        };
+        let last = match (shard.closed, self.closed) {
+            (Some((number, _)), _) => Some(number),
+            (None, Some(closed)) => Some(self.last(snapshot, shard, closed)?.unwrap_or(first)),
+            (None, None) => None,
+        };
+        let (id, parent) = (shard.id(self.table.id), shard.parent_id(self.table.id));
+        Ok(ops::Shard { id, parent, first, last })
     }
 
-    /// Whether an entry is a record of this stream that can still be read.
-    fn has(&self, found: &Found, now: UnixTime) -> bool {
-        found.stream == Some(self.label) && self.moment(found).seconds() >= horizon_seconds(now)
+    /// Whether an entry is a record of this shard that can still be read.
+    fn has(&self, shard: &Shard, found: &Found, now: UnixTime) -> Result<bool, Error> {
+        Ok(self.moment(found).seconds() >= horizon_seconds(now) && self.had(shard, found)?)
+    }
+
+    /// Whether an entry is a record of this shard, whatever became of it.
+    fn had(&self, shard: &Shard, found: &Found) -> Result<bool, Error> {
+        Ok(found.stream == Some(self.label) && shard.has(&self.table, found)?)
     }
 
     fn moment(&self, found: &Found) -> UnixTime {
         self.line.moment(found.number, found.time)
     }
 
-    /// Entries of the log from a number on, up to where the stream has certainly ended.
+    /// Entries of the log from a number on, up to where the shard has certainly ended.
     fn entries(
         &self,
         snapshot: &Snapshot,
+        shard: &Shard,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<Found, Error>>, Error> {
-        let entries = changes::entries(snapshot, self.table.id, Bound::Included(from), Bound::Unbounded)?;
+        let from = if shard.key.opened == 0 { from } else { from.max(shard.from()) };
+        let entries = match shard.closed {
+            Some((number, _)) if number <= from => None,
+            closed => {
+                let to = closed.map_or(Bound::Unbounded, |(number, _)| Bound::Excluded(number));
+                Some(changes::entries(snapshot, self.table.id, Bound::Included(from), to)?)
+            }
+        };
         // What comes after the stream belongs to a later one, or to none.
         let is_after = |found: &Found| {
             found.stream > Some(self.label)
                 || found.stream.is_none() && self.closed.is_some_and(|closed| self.moment(found) > closed)
         };
+        let entries = entries.into_iter().flatten();
         Ok(entries.take_while(move |found| !found.as_ref().is_ok_and(is_after)))
     }
 
@@ -317,23 +362,46 @@ impl Stream {
         self.number_at(snapshot, UnixTime::from_seconds(horizon_seconds(now)))
     }
 
+    /// The number of the first record of a shard; where there is none, that of the next, or where the shard ended.
+    fn first_number(&self, snapshot: &Snapshot, shard: &Shard, now: UnixTime) -> Result<u64, Error> {
+        Ok(match (self.first(snapshot, shard, 0, now)?, shard.closed) {
+            (Some(found), _) => found.number,
+            (None, Some((number, _))) => number,
+            (None, None) => snapshot.next_number()?,
+        })
+    }
+
     /// The first record from a number on.
-    fn first(&self, snapshot: &Snapshot, from: u64, now: UnixTime) -> Result<Option<Found>, Error> {
-        self.find_record(snapshot, from.max(self.beginning(snapshot, now)?), |found| self.has(found, now))
+    fn first(
+        &self,
+        snapshot: &Snapshot,
+        shard: &Shard,
+        from: u64,
+        now: UnixTime,
+    ) -> Result<Option<Found>, Error> {
+        let from = from.max(self.beginning(snapshot, now)?);
+        self.find_record(snapshot, shard, from, now, |_| true)
     }
 
     fn find_record(
         &self,
         snapshot: &Snapshot,
+        shard: &Shard,
         from: u64,
+        now: UnixTime,
         wanted: impl Fn(&Found) -> bool,
     ) -> Result<Option<Found>, Error> {
-        let mut entries = self.entries(snapshot, from)?;
-        entries.find(|found| found.as_ref().map_or(true, &wanted)).transpose()
+        for found in self.entries(snapshot, shard, from)? {
+            let found = found?;
+            if wanted(&found) && self.has(shard, &found, now)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
-    /// The number of the last record of a stream that was closed.
-    fn last(&self, snapshot: &Snapshot, closed: UnixTime) -> Result<Option<u64>, Error> {
+    /// The number of the last record of a shard whose stream was closed.
+    fn last(&self, snapshot: &Snapshot, shard: &Shard, closed: UnixTime) -> Result<Option<u64>, Error> {
         let end = if self.line.turned_before(closed) {
             Bound::Unbounded
         } else {
@@ -342,10 +410,12 @@ impl Stream {
         let entries = changes::entries(snapshot, self.table.id, Bound::Unbounded, end)?;
         for found in entries.rev() {
             let found = found?;
-            if found.stream == Some(self.label) {
+            if self.had(shard, &found)? {
                 return Ok(Some(found.number));
             }
-            if !self.line.turned_before(self.label) && found.time < self.label {
+            if !self.line.turned_before(self.label) && found.time < self.label
+                || found.number <= shard.key.opened
+            {
                 break;
             }
         }
@@ -356,22 +426,25 @@ impl Stream {
     fn position(
         &self,
         snapshot: &Snapshot,
+        shard: &Shard,
         number: u64,
         from: u64,
         now: UnixTime,
     ) -> Result<ShardPosition, Error> {
         let next = snapshot.next_number()?;
-        if number > next {
+        let is_of_another = number < shard.from() && shard.key.opened != 0
+            || shard.closed.is_some_and(|(closed, _)| number > closed);
+        if number > next || is_of_another {
             return Err(Error::validation("Invalid SequenceNumber for the shard"));
         }
-        let first = self.first(snapshot, 0, now)?.map_or(next, |found| found.number);
-        // Of a younger stream nothing has been removed yet, but where its floor says so.
+        let first = self.first_number(snapshot, shard, now)?;
+        // Of a younger shard nothing has been removed yet, but where the stream's floor says so.
         if number < first
-            && (self.label.seconds() < horizon_seconds(now) || self.floor.is_missed_from(number))
+            && (shard.began.seconds() < horizon_seconds(now) || self.floor.is_missed_from(number))
         {
             return Err(ApiError::TrimmedDataAccess.into());
         }
-        let record = self.first(snapshot, from, now)?;
+        let record = self.first(snapshot, shard, from, now)?;
         Ok(record.map_or(ShardPosition::From(next), |found| ShardPosition::At(found.number)))
     }
 
@@ -379,6 +452,7 @@ impl Stream {
     fn position_at(
         &self,
         snapshot: &Snapshot,
+        shard: &Shard,
         time: UnixTime,
         now: UnixTime,
     ) -> Result<ShardPosition, Error> {
@@ -388,7 +462,7 @@ impl Stream {
         let from = self.number_at(snapshot, time)?;
         let stretch = self.line.stretch(time);
         let wanted = |found: &Found| found.time >= time || found.number >= stretch.to;
-        let record = self.find_record(snapshot, from, |found| self.has(found, now) && wanted(found))?;
+        let record = self.find_record(snapshot, shard, from, now, wanted)?;
         Ok(match record {
             Some(found) => ShardPosition::At(found.number),
             None => ShardPosition::From(snapshot.next_number()?),
@@ -455,6 +529,11 @@ pub(crate) fn deleted_table(snapshot: &Snapshot, stream: &StreamId) -> Result<Op
     Ok(None)
 }
 
+/// What is left of a deleted table, while it is remembered.
+pub(crate) fn remnant(snapshot: &Snapshot, id: TableId) -> Result<Option<Table>, Error> {
+    snapshot.get(&layout::remnant(id))?.map(|bytes| read_table(&bytes)).transpose()
+}
+
 pub(crate) fn not_found(stream: &StreamId) -> Error {
     let message = format!("Requested resource not found: Stream: {} not found", arn(stream));
     ApiError::ResourceNotFound(message).into()
@@ -462,6 +541,12 @@ pub(crate) fn not_found(stream: &StreamId) -> Error {
 
 fn is_remembered(stream: &ClosedStream, now: UnixTime) -> bool {
     stream.closed.seconds() >= horizon_seconds(now)
+}
+
+/// Whether a shard can be asked for: it is open, or was a day ago.
+pub(crate) fn is_shard_remembered(shard: &Shard, line: &Timeline, now: UnixTime) -> bool {
+    let closed = shard.closed.map(|(number, time)| line.moment(number, time));
+    closed.is_none_or(|closed| closed.seconds() >= horizon_seconds(now))
 }
 
 /// Before this second nothing can be read.

@@ -399,6 +399,7 @@ pub(crate) fn new_table(id: TableId, definition: TableDefinition, now: UnixTime)
         recovery: None,
         copies: Vec::new(),
         restored: None,
+        is_importing: false,
         policies: Policies::default(),
         history: History {
             uuid: random_uuid()?,
@@ -472,6 +473,7 @@ fn changed_table(
         recovery: table.recovery.clone(),
         copies: table.copies.clone(),
         restored: table.restored.clone(),
+        is_importing: table.is_importing,
         policies: table.policies.of_streams_in(&history),
         history,
         definition: Arc::new(definition),

@@ -1,8 +1,8 @@
 //! Many writes, all or none; many reads at one moment.
 //!
 //! A transaction locks all its items, decides every write, and submits one batch. Since nothing else can touch
-//! the items meanwhile, transactions never conflict: they wait for each other, for microseconds. All are decided before
-//! any is staged, because how large the items will be together is known only then.
+//! the items meanwhile, transactions never conflict: they wait for each other, for microseconds; unless conflicts are asked
+//! for (`conflicts.rs`). All are decided before any is staged, because how large the items will be together is known only then.
 //!
 //! A client's token is stored in the same batch, with a fingerprint of the request and what it consumed, so
 //! that a repeated request does nothing, also after a restart.
@@ -14,6 +14,7 @@ use larder_storage::{Batch, Ticket};
 
 use crate::capacity::{Meter, read_units, write_units};
 use crate::catalog::{Catalog, Table};
+use crate::conflicts::{self, Kind, Underway};
 use crate::item_bytes::{self, StoredItem};
 use crate::metrics::Operation;
 use crate::ops::{
@@ -31,6 +32,7 @@ const FACTOR: f64 = 2.0;
 struct Submitted {
     answer: Result<TransactWriteItemsOutput, Error>,
     settled: Option<Ticket>,
+    underway: Option<Underway>,
 }
 
 impl Engine {
@@ -61,6 +63,13 @@ impl Engine {
             keys.push(table.item_key(&get.key)?);
         }
         check_distinct(&keys)?;
+        if self.tells_conflicts() {
+            let free = keys.iter().map(|key| {
+                let refused = self.check_reading(key).err();
+                refused.map_or(CancellationReason::NONE, |_| conflicts::reason())
+            });
+            cancel_unless_fine(free.collect())?;
+        }
         if self.is_throttling() {
             let admitted = tables.iter().zip(&keys).map(|(table, key)| {
                 let refused = self.admit_read(table, None, Some(key)).err();
@@ -104,10 +113,11 @@ impl Engine {
         operation: Operation,
         now: UnixTime,
     ) -> Result<TransactWriteItemsOutput, Error> {
-        let Submitted { answer, settled } = self.submit_transaction(request, operation, now)?;
+        let Submitted { answer, settled, underway } = self.submit_transaction(request, operation, now)?;
         if let Some(settled) = settled {
             settled.await?;
         }
+        drop(underway);
         answer
     }
 
@@ -156,6 +166,7 @@ impl Engine {
                 return Ok(Submitted {
                     answer,
                     settled: self.until_durable([token_key.as_slice()].into_iter(), seen)?,
+                    underway: None,
                 });
             }
         }
@@ -177,6 +188,10 @@ impl Engine {
             }
             if wants_metrics {
                 note_collection(&mut metrics, &table, action.keyed());
+            }
+            if self.check_conflict(key).is_err() {
+                reasons.push(conflicts::reason());
+                continue;
             }
             let old = self.old(&table, key)?;
             let as_is = FACTOR * write_units(old.as_ref().map_or(0, |old| old.size));
@@ -217,7 +232,7 @@ impl Engine {
             .and_then(|()| if bytes > TRANSACTION_BYTES_MAX { Err(too_large()) } else { Ok(()) });
         if let Err(error) = refused {
             let settled = self.until_durable(good_keys(), seen)?;
-            return Ok(Submitted { answer: Err(error), settled });
+            return Ok(Submitted { answer: Err(error), settled, underway: None });
         }
         costs.into_iter().for_each(|(table, cost)| cost.made.take_from(&table));
         let mut sizes = Vec::new();
@@ -240,9 +255,10 @@ impl Engine {
             batch.put(layout::token_expiry(remembered.expires, token), Vec::new());
         }
         let ticket = self.store.submit(batch, seen)?;
+        let underway = self.under_way(|| keys, Kind::Transaction);
         drop(locks);
         let output = TransactWriteItemsOutput { consumed: meter.all(), collection_metrics: metrics };
-        Ok(Submitted { answer: Ok(output), settled: Some(ticket) })
+        Ok(Submitted { answer: Ok(output), settled: Some(ticket), underway })
     }
 
     /// What a write costs as a part of a transaction, unless there is no throughput for it. Nothing is taken before all

@@ -19,6 +19,7 @@ use crate::damage::{item_tail, tree_name};
 use crate::index::Content;
 use crate::layout::{self, TableId, TreeId};
 use crate::records::{Records, has};
+use crate::shards::Turnover;
 use crate::transact::Remembered;
 use crate::{Engine, Error, changes, index, item_bytes, record, ttl, twice};
 
@@ -261,11 +262,25 @@ fn verify_other(source: &Source<'_>, key: &[u8], value: &[u8], next_number: u64)
             return Err("it is of another backup".to_owned());
         }
         twice::check(|key| source.get(key), key, value)?;
+    } else if key.starts_with(&layout::exports()) {
+        let export = record::read_export(&item()?).map_err(|error| error.to_string())?;
+        if layout::export(export.id()) != key {
+            return Err("it is of another export".to_owned());
+        }
+        twice::check(|key| source.get(key), key, value)?;
+    } else if key.starts_with(&layout::imports()) {
+        let import = record::read_import(&item()?).map_err(|error| error.to_string())?;
+        if layout::import(import.id()) != key {
+            return Err("it is of another import".to_owned());
+        }
+        twice::check(|key| source.get(key), key, value)?;
     } else if key.starts_with(&layout::all_changes()) {
         let entry = changes::Entry::read(key, value).map_err(|error| error.to_string())?;
         if entry.number >= next_number {
             return Err(format!("its number {} has not been given out", entry.number));
         }
+    } else if key.starts_with(&layout::all_turnovers()) {
+        Turnover::read(key, value).map_err(|error| error.to_string())?;
     } else if let Some(token) = layout::token_of(key) {
         let remembered = Remembered::read(&item()?).map_err(|error| error.to_string())?;
         if let Ok(None) = source.get(&layout::token_expiry(remembered.expires, token)) {

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::work`] fills new tables from what they are copied from and new indexes from the items that were
 //! there before, enters items in the expiry tree of a table whose TTL was switched on, clears away what dropped
-//! tables and indexes left, removes what has expired, trims the change log, and forgets old transaction tokens and
+//! tables and indexes left, goes on with exports and imports, removes what has expired, trims the change log, turns shards over, and forgets old transaction tokens and
 //! the backups of tables deleted long ago. It owns no thread and no clock. Everything it does can be cut off at any
 //! point and taken up again: what is left to do is written in the catalog, or follows from it.
 
@@ -105,14 +105,32 @@ impl Engine {
         // What cannot be undone waits until the time is certain.
         let settled = self.settled(now);
         let streams = self.forget_streams(settled);
+        let shards = self.turn_shards_over(settled).and(self.forget_shards(settled));
         let trimmed = self.trim_changes(settled);
         let cut = self.count_history().and_then(|()| self.cut_history(settled));
         let forgotten = self.forget_tokens(settled);
         let gone = self.expire_backups(settled);
+        let exported = self.export(now);
+        let imported = self.import(now);
+        let over = self.forget_tasks(settled);
         let reaped = self.reap(now, ttl_delay)?;
         streams?;
-        let more = [doubled?, copied?, filled?, cleared?, trimmed?, cut?, forgotten?, gone?, reaped.more]
-            .contains(&true);
+        shards?;
+        let more = [
+            doubled?,
+            copied?,
+            filled?,
+            cleared?,
+            trimmed?,
+            cut?,
+            forgotten?,
+            gone?,
+            exported?,
+            imported?,
+            over?,
+            reaped.more,
+        ]
+        .contains(&true);
         Ok(Worked { more, expired: reaped.removed, history_cut_bytes: self.history.take_untold() })
     }
 

@@ -23,6 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::capacity::{self, Meter};
 use crate::catalog::{Catalog, Table};
 use crate::changes::{self, Stamp};
+use crate::conflicts::{Kind, Underway};
 use crate::damage::{Remains, name_of_entry};
 use crate::guard::{Judge, WriteKind};
 use crate::index::{Content, Entry};
@@ -399,6 +400,7 @@ struct Made {
     change: Change,
     meter: Meter,
     metrics: Option<CollectionMetrics>,
+    underway: Option<Underway>,
 }
 
 /// The item before a write.
@@ -561,6 +563,7 @@ impl Engine {
             if options.collection_metrics { collection_metrics(table, action.keyed()) } else { None };
 
         let lock = self.locks.lock(&key);
+        self.check_conflict(&key)?;
         let old = match self.before(table, &key)? {
             Before::Known(old) => {
                 remains = None;
@@ -593,10 +596,11 @@ impl Engine {
         let mut batch = Batch::default();
         stage(&self.store, &mut batch, table, &change, &mut meter, self.stamp(now))?;
         let ticket = self.store.submit(batch, seen)?;
+        let underway = self.under_way(|| vec![key], Kind::Single);
         drop(lock);
 
         meter.table(table, change.write_units());
-        Ok(Submitted::Made(Box::new(Made { ticket, change, meter, metrics })))
+        Ok(Submitted::Made(Box::new(Made { ticket, change, meter, metrics, underway })))
     }
 
     /// What to wait for until all that these items were seen to hold is on disk.
@@ -623,10 +627,11 @@ impl Engine {
             let mut left = Vec::new();
             let mut noted = (&mut metrics, &mut left);
             match self.submit_batch(request.tables, wants_metrics, &mut meter, &mut noted, now)? {
-                BatchSubmitted::Made(tickets) => {
+                BatchSubmitted::Made(tickets, underway) => {
                     for ticket in tickets {
                         ticket.await?;
                     }
+                    drop(underway);
                 }
                 // One by one, which a batch is for its caller too.
                 BatchSubmitted::Unreadable(writes) => {
@@ -691,11 +696,12 @@ impl Engine {
             if wants_metrics {
                 note_collection(metrics, &table, action.keyed());
             }
-            let asked = self.is_throttling().then(|| batch_write(&action));
+            let may_be_left = self.is_throttling() || self.tells_conflicts();
+            let asked = may_be_left.then(|| (batch_write(&action), self.check_conflict(&key)));
             let write = Write { action, condition: None, return_old_on_failure: false };
             let change = decide(&table, key, old, write, &judge)?;
-            if let Some(asked) = asked {
-                match self.admit_write(&table, &change, 1.0) {
+            if let Some((asked, free)) = asked {
+                match free.and_then(|()| self.admit_write(&table, &change, 1.0)) {
                     Ok(cost) => cost.take_from(&table),
                     Err(error) => {
                         match left.iter_mut().find(|(name, _)| name == table.name()) {
@@ -710,7 +716,7 @@ impl Engine {
             }
             decided.push((table, change));
         }
-        // What there is no throughput for is left undone, unless that is all.
+        // What there is no throughput for, or a transaction is writing, is left undone, unless that is all.
         if let Some(refused) = refused.filter(|_| decided.is_empty()) {
             return Err(refused);
         }
@@ -718,16 +724,21 @@ impl Engine {
         let stamp = self.stamp(now);
         let mut batch = Batch::default();
         let mut tickets = Vec::new();
+        let mut keys = Vec::new();
         for (table, change) in decided {
             stage(&self.store, &mut batch, &table, &change, meter, stamp)?;
             meter.table(&table, change.write_units());
+            if self.tells_conflicts() {
+                keys.push(change.key);
+            }
             if batch.bytes() >= STAGED_BYTES_MAX {
                 tickets.push(self.store.submit(std::mem::take(&mut batch), seen)?);
             }
         }
         tickets.push(self.store.submit(batch, seen)?);
+        let underway = self.under_way(|| keys, Kind::Single);
         drop(locks);
-        Ok(BatchSubmitted::Made(tickets))
+        Ok(BatchSubmitted::Made(tickets, underway))
     }
 }
 
@@ -743,7 +754,7 @@ fn batch_write(action: &Action) -> BatchWrite {
 
 /// A batch on its way to disk.
 enum BatchSubmitted {
-    Made(Vec<Ticket>),
+    Made(Vec<Ticket>, Option<Underway>),
     /// One of the items before it cannot be read.
     Unreadable(Vec<Target>),
 }
@@ -790,6 +801,7 @@ async fn finish(submitted: Submitted, return_values: ReturnValues) -> Result<Wri
         }
     };
     (&mut made.ticket).await?;
+    drop(made.underway.take());
     let Made { change, meter, metrics, .. } = *made;
     let touched_of = |item: Option<&Item>| {
         let part = touched(change.update.as_ref()?, item?);

@@ -148,7 +148,7 @@ impl Driven {
     /// The values in the stream, from its oldest record on.
     fn stream(&self) -> Vec<i64> {
         let stream = StreamId { table: name("data"), label: describe(&self.engine).stream_label.unwrap() };
-        let request = DescribeStream { stream: stream.clone(), start: None, children_of: None };
+        let request = DescribeStream { stream: stream.clone(), start: None, children_of: None, limit: None };
         let shard = self.engine.describe_stream(&request, self.now()).unwrap().shards.remove(0).id;
         let request = GetShardIterator { stream, shard, start: ShardStart::TrimHorizon };
         let iterator = self.engine.get_shard_iterator(&request, self.now()).unwrap();

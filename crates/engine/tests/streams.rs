@@ -63,7 +63,7 @@ fn stream(engine: &Engine) -> StreamId {
 }
 
 fn describe_stream(engine: &Engine, stream: &StreamId, now: UnixTime) -> Result<StreamDescription, Error> {
-    let request = DescribeStream { stream: stream.clone(), start: None, children_of: None };
+    let request = DescribeStream { stream: stream.clone(), start: None, children_of: None, limit: None };
     engine.describe_stream(&request, now)
 }
 

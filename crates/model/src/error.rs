@@ -23,6 +23,9 @@ pub enum ApiError {
     /// No such operation here.
     #[error("{0}")]
     UnknownOperation(String),
+    /// A transaction is writing the item.
+    #[error("Transaction is ongoing for the item")]
+    TransactionConflict,
     #[error("{}", canceled_message(.reasons))]
     TransactionCanceled { reasons: Vec<CancellationReason> },
     #[error(
@@ -69,6 +72,17 @@ pub enum ApiError {
     /// Names the ARN.
     #[error("Backup not found: {0}")]
     BackupNotFound(String),
+    /// Names the ARN.
+    #[error("Export not found: {0}")]
+    ExportNotFound(String),
+    /// A token stands for another export.
+    #[error("An export with this client token was asked for with other parameters")]
+    ExportConflict,
+    #[error("{0}")]
+    InvalidExportTime(String),
+    /// Names the ARN.
+    #[error("Import not found: {0}")]
+    ImportNotFound(String),
     #[error("Backup is being created or restored: {0}")]
     BackupInUse(String),
     /// There is no policy, or none of the revision that was expected. Names the ARN.
@@ -111,6 +125,8 @@ impl CancellationReason {
     /// The codes of an item for which there was no throughput.
     pub const THROUGHPUT: &'static str = "ProvisionedThroughputExceeded";
     pub const THROTTLED: &'static str = "ThrottlingError";
+    /// The code of an item that somebody else is writing.
+    pub const CONFLICT: &'static str = "TransactionConflict";
     /// The code of an item that an INSERT met.
     pub const DUPLICATE: &'static str = "DuplicateItem";
 }
@@ -145,6 +161,7 @@ impl ApiError {
             Self::Validation(_) => "ValidationException",
             Self::Serialization(_) => "SerializationException",
             Self::UnknownOperation(_) => "UnknownOperationException",
+            Self::TransactionConflict => "TransactionConflictException",
             Self::TransactionCanceled { .. } => "TransactionCanceledException",
             Self::IdempotentParameterMismatch => "IdempotentParameterMismatchException",
             Self::DuplicateItem => "DuplicateItemException",
@@ -160,6 +177,10 @@ impl ApiError {
             Self::PointInTimeRecoveryUnavailable(_) => "PointInTimeRecoveryUnavailableException",
             Self::InvalidRestoreTime | Self::RestoreTimeUncertain { .. } => "InvalidRestoreTimeException",
             Self::BackupNotFound(_) => "BackupNotFoundException",
+            Self::ExportNotFound(_) => "ExportNotFoundException",
+            Self::ExportConflict => "ExportConflictException",
+            Self::InvalidExportTime(_) => "InvalidExportTimeException",
+            Self::ImportNotFound(_) => "ImportNotFoundException",
             Self::BackupInUse(_) => "BackupInUseException",
             Self::PolicyNotFound(_) => "PolicyNotFoundException",
             Self::Exceeded(exceeded) => exceeded.code,

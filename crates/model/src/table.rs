@@ -212,6 +212,14 @@ impl Arn {
         Self(format!("{}/backup/{id}", Self::table(table)))
     }
 
+    pub fn export(table: &TableName, id: &str) -> Self {
+        Self(format!("{}/export/{id}", Self::table(table)))
+    }
+
+    pub fn import(table: &TableName, id: &str) -> Self {
+        Self(format!("{}/import/{id}", Self::table(table)))
+    }
+
     /// The table an ARN of any region and account names, if it names a table and nothing below it.
     pub fn table_name(text: &str) -> Option<TableName> {
         parts(text).map(|(_, _, name)| name)

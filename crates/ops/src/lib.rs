@@ -48,6 +48,12 @@ pub enum Request {
     ListBackups(ListBackups),
     DeleteBackup(DeleteBackup),
     RestoreTableFromBackup(Box<RestoreTableFromBackup>),
+    ExportTableToPointInTime(Box<ExportTableToPointInTime>),
+    DescribeExport(DescribeExport),
+    ListExports(ListExports),
+    ImportTable(Box<ImportTable>),
+    DescribeImport(DescribeImport),
+    ListImports(ListImports),
     DescribeLimits,
     DescribeEndpoints,
     GetItem(GetItem),
@@ -156,6 +162,12 @@ pub enum Response<R = Item> {
     ListBackups(ListBackupsOutput),
     DeleteBackup(BackupDescription),
     RestoreTableFromBackup(TableDescription),
+    ExportTableToPointInTime(Box<ExportDescription>),
+    DescribeExport(Box<ExportDescription>),
+    ListExports(ListExportsOutput),
+    ImportTable(Box<ImportDescription>),
+    DescribeImport(Box<ImportDescription>),
+    ListImports(ListImportsOutput),
     DescribeLimits,
     DescribeEndpoints,
     GetItem(GetItemOutput<R>),
@@ -596,6 +608,170 @@ pub struct BackupDescription {
     pub table_id: [u8; 16],
     pub table_created: UnixTime,
     pub time_to_live: TimeToLive,
+}
+
+// Exports and imports
+
+/// A place in S3, or in what stands for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketPlace {
+    pub bucket: String,
+    pub owner: Option<String>,
+    pub prefix: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ExportTableToPointInTime {
+    pub table: TableName,
+    pub token: Option<String>,
+    pub place: BucketPlace,
+    /// How S3 is to encrypt it, and with which key. Told again, and nothing else.
+    pub encryption: [Option<String>; 2],
+    pub what: ExportAsked,
+}
+
+/// What is exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExportAsked {
+    /// The table as it was at a moment; the latest there is, if it is not said.
+    Table { at: Option<UnixTime> },
+    /// What became of the items that were changed from a moment on, and before another.
+    Changes { from: UnixTime, to: Option<UnixTime>, view: ExportView },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportView {
+    New,
+    NewAndOld,
+}
+
+/// What is exported, with moments that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exported {
+    Table { at: UnixTime },
+    Changes { from: UnixTime, to: UnixTime, view: ExportView },
+}
+
+/// How far an export or an import is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskStatus {
+    InProgress,
+    Completed,
+    Failed { code: String, message: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportDescription {
+    pub table: TableName,
+    /// What its ARN ends with.
+    pub id: String,
+    pub status: TaskStatus,
+    pub started: UnixTime,
+    pub ended: Option<UnixTime>,
+    /// Where its manifest is in the bucket.
+    pub manifest: Option<String>,
+    pub table_id: [u8; 16],
+    pub token: Option<String>,
+    pub place: BucketPlace,
+    pub encryption: [Option<String>; 2],
+    pub bytes: u64,
+    pub items: u64,
+    pub what: Exported,
+}
+
+#[derive(Clone, Debug)]
+pub struct DescribeExport {
+    pub arn: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListExports {
+    pub table: Option<TableName>,
+    pub limit: Option<usize>,
+    /// The id of the last export of the page before.
+    pub start: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListExportsOutput {
+    /// Oldest first.
+    pub exports: Vec<ExportDescription>,
+    pub last: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ImportTable {
+    pub token: Option<String>,
+    pub source: ImportSource,
+    pub table: CreateTable,
+}
+
+/// Where items come from, and in which form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportSource {
+    pub place: BucketPlace,
+    pub format: ImportFormat,
+    pub compression: ImportCompression,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportFormat {
+    DynamoDbJson,
+    Csv {
+        delimiter: Option<char>,
+        /// Without it the first line of each file has it.
+        header: Option<Vec<String>>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportCompression {
+    None,
+    Gzip,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportDescription {
+    /// What its ARN ends with.
+    pub id: String,
+    pub status: TaskStatus,
+    /// The table as it was asked for.
+    pub table: Arc<TableDefinition>,
+    pub table_id: [u8; 16],
+    pub token: Option<String>,
+    pub source: ImportSource,
+    pub started: UnixTime,
+    pub ended: Option<UnixTime>,
+    pub counts: ImportCounts,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportCounts {
+    pub errors: u64,
+    /// Of what was read, before it was packed.
+    pub bytes: u64,
+    pub processed: u64,
+    pub imported: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct DescribeImport {
+    pub arn: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListImports {
+    pub table: Option<TableName>,
+    pub limit: Option<usize>,
+    /// The id of the last import of the page before.
+    pub start: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListImportsOutput {
+    /// Oldest first.
+    pub imports: Vec<ImportDescription>,
+    pub last: Option<String>,
 }
 
 // Items
@@ -1069,8 +1245,10 @@ pub struct DescribeStream {
     pub stream: StreamId,
     /// Shards after this one.
     pub start: Option<String>,
-    /// Shards that continue this one. There are none: a shard lives as long as its stream.
+    /// Shards that continue this one.
     pub children_of: Option<String>,
+    /// A hundred, if it is not said.
+    pub limit: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -1081,11 +1259,15 @@ pub struct StreamDescription {
     pub enabled: bool,
     pub key: KeySchema,
     pub shards: Vec<Shard>,
+    /// The last of these shards, if there are more.
+    pub last: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Shard {
     pub id: String,
+    /// The shard that it continues.
+    pub parent: Option<String>,
     pub first: u64,
     /// Known once the shard is closed.
     pub last: Option<u64>,
@@ -1114,8 +1296,17 @@ pub struct ShardIterator {
     pub stream: StreamId,
     /// Tables that had the same name one after the other differ by it.
     pub table_id: u32,
+    pub shard: ShardKey,
     pub position: ShardPosition,
     pub issued: UnixTime,
+}
+
+/// Which shard of its stream: the number at which it began, zero for the one that the stream began with, and the first of the
+/// 65,536 places that its keys are hashed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardKey {
+    pub opened: u64,
+    pub place: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,7 @@ operations! {
     PutResourcePolicy GetResourcePolicy DeleteResourcePolicy
     UpdateContinuousBackups DescribeContinuousBackups RestoreTableToPointInTime
     CreateBackup DescribeBackup ListBackups DeleteBackup RestoreTableFromBackup
+    ExportTableToPointInTime DescribeExport ListExports ImportTable DescribeImport ListImports
     DescribeLimits DescribeEndpoints ListStreams DescribeStream GetShardIterator GetRecords
     Unknown
 }
@@ -98,6 +99,12 @@ impl Request {
             Self::ListBackups(_) => Operation::ListBackups,
             Self::DeleteBackup(_) => Operation::DeleteBackup,
             Self::RestoreTableFromBackup(_) => Operation::RestoreTableFromBackup,
+            Self::ExportTableToPointInTime(_) => Operation::ExportTableToPointInTime,
+            Self::DescribeExport(_) => Operation::DescribeExport,
+            Self::ListExports(_) => Operation::ListExports,
+            Self::ImportTable(_) => Operation::ImportTable,
+            Self::DescribeImport(_) => Operation::DescribeImport,
+            Self::ListImports(_) => Operation::ListImports,
             Self::DescribeLimits => Operation::DescribeLimits,
             Self::DescribeEndpoints => Operation::DescribeEndpoints,
             Self::GetItem(_) => Operation::GetItem,

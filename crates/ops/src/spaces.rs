@@ -55,12 +55,10 @@ impl Naming<'_> {
         }
     }
 
-    /// Backups are named by ARNs alone.
-    fn check_backup(self, arn: &str) -> Result<(), ApiError> {
+    /// Backups, exports and imports are named by ARNs alone.
+    fn check_task(self, arn: &str, missing: impl Fn(String) -> ApiError) -> Result<(), ApiError> {
         match self {
-            Self::In(space) if arn.split(':').nth(3) != Some(space.region()) => {
-                Err(ApiError::BackupNotFound(arn.to_owned()))
-            }
+            Self::In(space) if arn.split(':').nth(3) != Some(space.region()) => Err(missing(arn.to_owned())),
             Self::In(_) | Self::Shared => Ok(()),
         }
     }
@@ -107,13 +105,25 @@ impl Request {
                 resolve(&mut request.target)
             }
             Self::CreateBackup(request) => resolve(&mut request.table),
-            Self::DescribeBackup(request) => naming.check_backup(&request.arn),
+            Self::DescribeBackup(request) => naming.check_task(&request.arn, ApiError::BackupNotFound),
             Self::ListBackups(request) => request.table.iter_mut().try_for_each(resolve),
-            Self::DeleteBackup(request) => naming.check_backup(&request.arn),
+            Self::DeleteBackup(request) => naming.check_task(&request.arn, ApiError::BackupNotFound),
             Self::RestoreTableFromBackup(request) => {
-                naming.check_backup(&request.backup)?;
+                naming.check_task(&request.backup, ApiError::BackupNotFound)?;
                 resolve(&mut request.target)
             }
+            Self::ExportTableToPointInTime(request) => {
+                naming.scope_token(request.token.as_mut());
+                resolve(&mut request.table)
+            }
+            Self::DescribeExport(request) => naming.check_task(&request.arn, ApiError::ExportNotFound),
+            Self::ListExports(request) => request.table.iter_mut().try_for_each(resolve),
+            Self::ImportTable(request) => {
+                naming.scope_token(request.token.as_mut());
+                resolve(&mut request.table.table)
+            }
+            Self::DescribeImport(request) => naming.check_task(&request.arn, ApiError::ImportNotFound),
+            Self::ListImports(request) => request.table.iter_mut().try_for_each(resolve),
             Self::ListTables(_) | Self::DescribeLimits | Self::DescribeEndpoints => Ok(()),
             Self::GetItem(request) => resolve(&mut request.table),
             Self::PutItem(request) => resolve(&mut request.table),

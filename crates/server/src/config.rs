@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_engine::Depot;
 use larder_storage::{Durability, Key, archive};
 
 use crate::{Audit, Door, Limits, Principals, Tls};
@@ -35,6 +36,12 @@ pub struct Config {
     pub ttl_delay: Duration,
     /// Turn away what a table, an index or a partition has no throughput for.
     pub throttle: bool,
+    /// Turn away what meets a transaction under way.
+    pub conflicts: bool,
+    /// How many shards a stream may have at once.
+    pub stream_shards: u32,
+    /// Where exports go, and imports come from.
+    pub depot: Option<Arc<dyn Depot>>,
     /// What the history of changes may take; as much as there is, unless told.
     pub history_bytes_max: Option<u64>,
     pub limits: Limits,
@@ -56,6 +63,9 @@ impl Config {
             archive: None,
             ttl_delay: Duration::ZERO,
             throttle: false,
+            conflicts: false,
+            stream_shards: 1,
+            depot: None,
             history_bytes_max: None,
             limits: Limits::default(),
         }

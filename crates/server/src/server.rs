@@ -148,6 +148,13 @@ impl Server {
         if config.throttle {
             self.engine.throttle(clock.clone());
         }
+        if config.conflicts {
+            self.engine.tell_conflicts();
+        }
+        self.engine.divide_streams(config.stream_shards);
+        if let Some(depot) = config.depot {
+            self.engine.set_depot(depot);
+        }
         let (ask, asked) = mpsc::channel(16);
         let pulse = Arc::new(Pulse::new());
         let background = Background {

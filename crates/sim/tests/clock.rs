@@ -275,7 +275,7 @@ impl World {
         let described = larder_engine::ops::DescribeTable { table: table() };
         let label = self.engine.describe_table(&described).unwrap().stream_label.unwrap();
         let stream = StreamId { table: table(), label };
-        let request = DescribeStream { stream: stream.clone(), start: None, children_of: None };
+        let request = DescribeStream { stream: stream.clone(), start: None, children_of: None, limit: None };
         let shard = self.engine.describe_stream(&request, self.now()).unwrap().shards.remove(0).id;
         let from = |start| {
             let request = GetShardIterator { stream: stream.clone(), shard: shard.clone(), start };

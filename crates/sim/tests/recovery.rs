@@ -413,7 +413,7 @@ fn trim(engine: &Engine) -> Result<(), Error> {
 fn read_stream(engine: &Engine, start: ShardStart, now: UnixTime) -> Result<Vec<StreamRecord>, Error> {
     let list = ListStreams { table: Some(Place::Main.table()), start: None, limit: None };
     let stream = engine.list_streams(&list, now)?.streams.remove(0);
-    let describe = DescribeStream { stream: stream.clone(), start: None, children_of: None };
+    let describe = DescribeStream { stream: stream.clone(), start: None, children_of: None, limit: None };
     let shard = engine.describe_stream(&describe, now)?.shards.remove(0).id;
     let mut iterator = engine.get_shard_iterator(&GetShardIterator { stream, shard, start }, now)?;
     let mut records = Vec::new();

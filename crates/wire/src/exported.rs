@@ -1,5 +1,6 @@
 //! A line of an exported table: `{"Item":{…}}`, as DynamoDB writes it to S3 and as ImportTable takes it.
 
+use larder_engine::ExportedChange;
 use larder_model::{ApiError, Item};
 
 use crate::json::{Reader, object};
@@ -20,6 +21,34 @@ const RULES: Rules = Rules { layer: Layer::Current, single_write: false };
 /// ```
 pub fn encode_exported(out: &mut Vec<u8>, item: &Item) {
     object(out, |line| put_item(line.member("Item"), item));
+}
+
+/// Adds the line of what became of an item, without its end.
+///
+/// ```
+/// use larder_engine::ExportedChange;
+/// use larder_model::UnixTime;
+///
+/// let key: larder_model::Item = [("id", "1")].into_iter().collect();
+/// let change = ExportedChange { time: UnixTime::from_millis(12), key, old: None, new: None };
+/// let mut line = Vec::new();
+/// larder_wire::encode_exported_change(&mut line, &change);
+/// assert_eq!(line, br#"{"Metadata":{"WriteTimestampMicros":{"N":"12000"}},"Keys":{"id":{"S":"1"}}}"#);
+/// ```
+pub fn encode_exported_change(out: &mut Vec<u8>, change: &ExportedChange) {
+    object(out, |line| {
+        line.object("Metadata", |metadata| {
+            metadata.object("WriteTimestampMicros", |time| {
+                time.string("N", &(i128::from(change.time.millis()) * 1000).to_string());
+            });
+        });
+        put_item(line.member("Keys"), &change.key);
+        for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
+            if let Some(image) = image {
+                put_item(line.member(name), image);
+            }
+        }
+    });
 }
 
 /// The item of a line. What no item can be is refused as a put of it would be.

@@ -44,7 +44,7 @@ use ops::Operation;
 use refusal::{Layer, Refusal, Rules};
 
 pub use error::encode_error;
-pub use exported::{decode_exported, encode_exported};
+pub use exported::{decode_exported, encode_exported, encode_exported_change};
 
 const PREFIX: &str = "DynamoDB_20120810.";
 const STREAMS_PREFIX: &str = "DynamoDBStreams_20120810.";

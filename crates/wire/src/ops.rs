@@ -11,7 +11,9 @@ mod delete_item;
 mod describe_table;
 mod execute_statement;
 mod execute_transaction;
+mod exports;
 mod get_item;
+mod imports;
 mod limits;
 mod list_tables;
 mod put_item;
@@ -58,6 +60,12 @@ pub(crate) enum Operation {
     ListBackups,
     DeleteBackup,
     RestoreTableFromBackup,
+    ExportTableToPointInTime,
+    DescribeExport,
+    ListExports,
+    ImportTable,
+    DescribeImport,
+    ListImports,
     DescribeLimits,
     DescribeEndpoints,
     GetItem,
@@ -103,6 +111,12 @@ impl Operation {
             "ListBackups" => Self::ListBackups,
             "DeleteBackup" => Self::DeleteBackup,
             "RestoreTableFromBackup" => Self::RestoreTableFromBackup,
+            "ExportTableToPointInTime" => Self::ExportTableToPointInTime,
+            "DescribeExport" => Self::DescribeExport,
+            "ListExports" => Self::ListExports,
+            "ImportTable" => Self::ImportTable,
+            "DescribeImport" => Self::DescribeImport,
+            "ListImports" => Self::ListImports,
             "DescribeLimits" => Self::DescribeLimits,
             "DescribeEndpoints" => Self::DescribeEndpoints,
             "GetItem" => Self::GetItem,
@@ -164,6 +178,12 @@ impl Operation {
             Self::ListBackups => backups::decode_list(reader),
             Self::DeleteBackup => backups::decode_delete(reader),
             Self::RestoreTableFromBackup => backups::decode_restore(reader),
+            Self::ExportTableToPointInTime => exports::decode(reader),
+            Self::DescribeExport => exports::decode_describe(reader),
+            Self::ListExports => exports::decode_list(reader),
+            Self::ImportTable => imports::decode(reader),
+            Self::DescribeImport => imports::decode_describe(reader),
+            Self::ListImports => imports::decode_list(reader),
             Self::DescribeLimits => limits::decode(reader).map(|()| Request::DescribeLimits),
             Self::DescribeEndpoints => limits::decode(reader).map(|()| Request::DescribeEndpoints),
             Self::GetItem => get_item::decode(reader, rules),
@@ -214,6 +234,12 @@ pub(crate) fn encode(out: &mut Vec<u8>, response: &Response) -> Result<(), ApiEr
         Response::CreateBackup(backup) => backups::encode_create(out, backup),
         Response::DescribeBackup(backup) | Response::DeleteBackup(backup) => backups::encode(out, backup),
         Response::ListBackups(output) => backups::encode_list(out, output),
+        Response::ExportTableToPointInTime(export) | Response::DescribeExport(export) => {
+            exports::encode(out, export);
+        }
+        Response::ListExports(output) => exports::encode_list(out, output),
+        Response::ImportTable(import) | Response::DescribeImport(import) => imports::encode(out, import),
+        Response::ListImports(output) => imports::encode_list(out, output),
         Response::DescribeLimits => limits::encode(out),
         Response::DescribeEndpoints => limits::encode_endpoints(out, None),
         Response::GetItem(output) => return get_item::encode(out, output),

@@ -25,6 +25,8 @@ use clap::{Args, ValueEnum};
 use larder::store::STORE_VARIABLE;
 use larder::{Address, Store};
 use larder_console::{Console as Pages, Options};
+use larder_engine::Depot;
+use larder_exports::Folder;
 use larder_server::{ArchiveOptions, Audit, Config, Door, Durability, Error, Limits, Server, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
@@ -60,6 +62,17 @@ pub(crate) struct Serve {
     /// units with five minutes of burst, maxima of tables on demand, 3000 read and 1000 write units for a partition
     #[arg(long)]
     throttle: bool,
+    /// Refuse with TransactionConflict what meets a transaction under way, as AWS does, instead of letting one wait for the
+    /// other: writes of an item that a transaction is writing, transactions of an item that anything is writing
+    #[arg(long)]
+    transaction_conflicts: bool,
+    /// How many shards a stream may have at once. With more than one, a shard ends after four hours or a thousand changes in
+    /// a second, and two go on for it, so that a consumer meets parents and children as on AWS
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    stream_shards: u32,
+    /// Where `ExportTableToPointInTime` writes and `ImportTable` reads: each directory in it stands for the S3 bucket of its name
+    #[arg(long, value_name = "DIR")]
+    exports: Option<PathBuf>,
     /// What the history of changes may take, as in 500M or 20G. Over it the oldest changes are forgotten, and
     /// point-in-time recovery reaches less far back; streams keep their 24 hours
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -261,6 +274,16 @@ impl Serve {
                 Some(Arc::new(opened))
             }
         };
+        let depot = match &self.exports {
+            None => None,
+            Some(path) if path.is_dir() => Some(Arc::new(Folder::new(path)) as Arc<dyn Depot>),
+            Some(path) => {
+                return Err(format!(
+                    "--exports {}: there is no such directory; make it, and a directory in it for each bucket",
+                    path.display()
+                ));
+            }
+        };
         let (address, allow_anonymous, ttl_delay) = (self.dynamodb, self.allow_anonymous, self.ttl_delay);
         let history_bytes_max = self.history_limit;
         Ok(Config {
@@ -276,6 +299,9 @@ impl Serve {
             archive,
             ttl_delay,
             throttle: self.throttle,
+            conflicts: self.transaction_conflicts,
+            stream_shards: self.stream_shards,
+            depot,
             limits,
             history_bytes_max,
         })

@@ -156,7 +156,7 @@ impl Embedded {
             | EngineError::Storage(larder_storage::Error::Busy { .. }) => {
                 self.item_error(EngineError::Api(error.into()), tables)
             }
-            EngineError::Api(throttled @ ApiError::LimitExceeded(_)) => {
+            EngineError::Api(throttled @ (ApiError::LimitExceeded(_) | ApiError::TransactionConflict)) => {
                 Error::Throttled(throttled.to_string())
             }
             other => self::error(other),

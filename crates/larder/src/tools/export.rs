@@ -11,69 +11,31 @@
 //! included. So a table that was exported here can be imported by AWS (`ImportTable` takes the `data` folder), and
 //! what AWS has exported can be imported here. [`moving`](crate::System::dump) moves records instead, by the schema.
 //!
-//! Promises:
-//! - An export is in its place whole, or not at all.
-//! - Each time a file is read it is compared with the checksum and the count of the manifest, and one that does not
-//!   match is named. That is known at its end: whoever wants nothing of a damaged file reads it through first.
-//! - Importing twice changes nothing the second time, and writes nothing.
-
-mod read;
-mod write;
+//! Promise: importing twice changes nothing the second time, and writes nothing.
 
 use std::collections::HashMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use larder_model::item_bytes;
 use larder_model::{Arn, AttributeValue, Item, KeyAttribute, TableName};
 use larder_ops::{BatchWrite, Scan};
 
-pub use read::{Export, Line, Lines};
-pub use write::{Exported, Exporting};
+pub use larder_exports::{About, Error as FilesError, Export, Exported, Exporting, Line, Lines};
 
 use super::moving::Restored;
 use crate::batch::{self, Target};
 use crate::store::{self, Store};
 
-/// Above all exports of a bucket.
-const FOLDER: &str = "AWSDynamoDB";
-const SUMMARY: &str = "manifest-summary";
-const FILES: &str = "manifest-files";
-const DATA: &str = "data";
-const FORMAT: &str = "DYNAMODB_JSON";
-const FULL: &str = "FULL_EXPORT";
-
-/// Why a table was not exported or imported. Each names the file it is about.
+/// Why a table was not exported or imported.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum Error {
-    /// A file cannot be read or written.
-    #[error("cannot {what} {}: {cause}", path.display())]
-    File { what: &'static str, path: PathBuf, cause: String },
-    /// It is not what its manifest says, or cannot be read.
-    #[error("{} is damaged: {cause}; get it again from where it was exported", path.display())]
-    Damaged { path: PathBuf, cause: String },
-    /// It is right, and nothing that can be imported.
-    #[error("{} cannot be imported: {cause}", path.display())]
-    Unfit { path: PathBuf, cause: String },
+    /// Its files are at fault.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-}
-
-impl Error {
-    fn file(what: &'static str, path: &Path, cause: &io::Error) -> Self {
-        Self::File { what, path: path.to_owned(), cause: cause.to_string() }
-    }
-
-    fn damaged(path: &Path, cause: impl Into<String>) -> Self {
-        Self::Damaged { path: path.to_owned(), cause: cause.into() }
-    }
-
-    fn unfit(path: &Path, cause: impl Into<String>) -> Self {
-        Self::Unfit { path: path.to_owned(), cause: cause.into() }
-    }
 }
 
 impl Store {
@@ -111,7 +73,7 @@ impl Store {
         mut told: impl FnMut(u64) + Send,
     ) -> Result<Exported, Error> {
         let (arn, id) = self.identity(table).await?;
-        let mut exporting = Exporting::begin(folder, &arn, id.as_deref(), self.clock().now())?;
+        let mut exporting = Exporting::begin(folder, About::table(arn, id, self.clock().now()))?;
         let mut start = None;
         loop {
             let page = self.scan(Scan { start, consistent: true, ..Scan::of(table.clone()) }).await?;
@@ -121,7 +83,7 @@ impl Store {
             told(exporting.items());
             start = page.last_key;
             if start.is_none() {
-                return exporting.finish(self.clock().now());
+                return Ok(exporting.finish(self.clock().now())?);
             }
         }
     }

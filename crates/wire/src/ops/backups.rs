@@ -67,7 +67,7 @@ fn backup_arn(reader: &mut Reader<'_>) -> Read<String> {
     Ok(arn.unwrap_or_default())
 }
 
-fn check_arn(constraints: &mut Constraints, arn: Option<&str>, path: &str) {
+pub(super) fn check_arn(constraints: &mut Constraints, arn: Option<&str>, path: &str) {
     let Some(arn) = arn else { return constraints.null(path) };
     let length = arn.chars().count();
     if length < ARN_CHARS_MIN {

@@ -13,74 +13,94 @@ use crate::members::request;
 use crate::refusal::{Read, Refusal};
 use crate::shape;
 
-use super::tags::{check_tags, pairs, tags};
+use super::tags::{Tag, check_tags, pairs, tags};
 
 pub(super) fn decode(reader: &mut Reader<'_>) -> Read<Request> {
-    let mut table = None;
-    let (mut attributes, mut key) = (None, None);
-    let (mut local_indexes, mut global_indexes) = (None, None);
-    let mut settings = Settings::default();
-    let (mut tag_list, mut policy) = (None, None);
-    request(reader, |reader, name| {
-        match &*name {
-            "TableName" => table = shape::text(reader)?,
-            "AttributeDefinitions" => attributes = attribute_definitions(reader)?,
-            "KeySchema" => key = key_schema(reader)?,
-            "LocalSecondaryIndexes" => local_indexes = indexes(reader, "LocalSecondaryIndex")?,
-            "GlobalSecondaryIndexes" => global_indexes = indexes(reader, "GlobalSecondaryIndex")?,
-            "Tags" => tag_list = tags(reader)?,
-            "ResourcePolicy" => policy = shape::owned_text(reader)?,
-            _ => settings.read(reader, &name)?,
+    let mut table = NewTable::default();
+    request(reader, |reader, name| table.read(reader, &name))?;
+    Ok(Request::CreateTable(Box::new(table.finish()?)))
+}
+
+/// A table as it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct NewTable {
+    table: Option<String>,
+    attributes: Option<Vec<Named>>,
+    key: Option<Vec<Named>>,
+    local_indexes: Option<Vec<Index>>,
+    global_indexes: Option<Vec<Index>>,
+    settings: Settings,
+    tag_list: Option<Vec<Tag>>,
+    policy: Option<String>,
+}
+
+impl NewTable {
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, name: &str) -> Read<()> {
+        match name {
+            "TableName" => self.table = shape::owned_text(reader)?,
+            "AttributeDefinitions" => self.attributes = attribute_definitions(reader)?,
+            "KeySchema" => self.key = key_schema(reader)?,
+            "LocalSecondaryIndexes" => self.local_indexes = indexes(reader, "LocalSecondaryIndex")?,
+            "GlobalSecondaryIndexes" => self.global_indexes = indexes(reader, "GlobalSecondaryIndex")?,
+            "Tags" => self.tag_list = tags(reader)?,
+            "ResourcePolicy" => self.policy = shape::owned_text(reader)?,
+            _ => self.settings.read(reader, name)?,
         }
         Ok(())
-    })?;
-    let name = table.as_deref().ok_or_else(|| {
-        Refusal::plain("The parameter 'TableName' is required but was not present in the request")
-    })?;
-    let mut constraints = Constraints::default();
-    if Arn::table_said(name).is_none() {
-        constraints.name(name, "tableName");
     }
-    constraints.finish()?;
 
-    let mut constraints = Constraints::default();
-    settings.check_billing(&mut constraints);
-    settings.check_throughput(&mut constraints);
-    check_key_schema(&mut constraints, key.as_deref(), "keySchema", 2);
-    check_attribute_definitions(&mut constraints, attributes.as_deref());
-    for (at, index) in global_indexes.iter().flatten().enumerate() {
-        index.check_global(&mut constraints, &format!("globalSecondaryIndexes.{}.member", at + 1));
+    pub(super) fn finish(self) -> Read<CreateTable> {
+        let Self { table, attributes, key, local_indexes, global_indexes, settings, tag_list, policy } = self;
+        let name = table.as_deref().ok_or_else(|| {
+            Refusal::plain("The parameter 'TableName' is required but was not present in the request")
+        })?;
+        let mut constraints = Constraints::default();
+        if Arn::table_said(name).is_none() {
+            constraints.name(name, "tableName");
+        }
+        constraints.finish()?;
+
+        let mut constraints = Constraints::default();
+        settings.check_billing(&mut constraints);
+        settings.check_throughput(&mut constraints);
+        check_key_schema(&mut constraints, key.as_deref(), "keySchema", 2);
+        check_attribute_definitions(&mut constraints, attributes.as_deref());
+        for (at, index) in global_indexes.iter().flatten().enumerate() {
+            index.check_global(&mut constraints, &format!("globalSecondaryIndexes.{}.member", at + 1));
+        }
+        for (at, index) in local_indexes.iter().flatten().enumerate() {
+            index.check_local(&mut constraints, &format!("localSecondaryIndexes.{}.member", at + 1));
+        }
+        settings.check_class(&mut constraints);
+        settings.check_stream(&mut constraints);
+        settings.check_encryption(&mut constraints);
+        check_tags(&mut constraints, tag_list.as_deref().unwrap_or_default());
+        constraints.finish()?;
+
+        settings.check_new_on_demand_limits()?;
+
+        let new_indexes = |indexes: Option<Vec<Index>>| {
+            indexes
+                .map(|indexes| indexes.into_iter().map(Index::into_new).collect::<Read<Vec<_>>>())
+                .transpose()
+        };
+        Ok(CreateTable {
+            table: constraints::table_name(table.map(Into::into))?,
+            attributes: defined(attributes),
+            key: elements(key),
+            local_indexes: new_indexes(local_indexes)?,
+            global_indexes: new_indexes(global_indexes)?,
+            billing_mode: settings.billing_mode(),
+            throughput: settings.throughput(),
+            on_demand_limits: settings.on_demand_limits(),
+            stream: settings.stream(),
+            encryption: settings.encryption(),
+            class: settings.class(),
+            deletion_protection: settings.deletion_protection,
+            tags: pairs(tag_list),
+            policy,
+        })
     }
-    for (at, index) in local_indexes.iter().flatten().enumerate() {
-        index.check_local(&mut constraints, &format!("localSecondaryIndexes.{}.member", at + 1));
-    }
-    settings.check_class(&mut constraints);
-    settings.check_stream(&mut constraints);
-    settings.check_encryption(&mut constraints);
-    check_tags(&mut constraints, tag_list.as_deref().unwrap_or_default());
-    constraints.finish()?;
-
-    settings.check_new_on_demand_limits()?;
-
-    let new_indexes = |indexes: Option<Vec<Index>>| {
-        indexes.map(|indexes| indexes.into_iter().map(Index::into_new).collect::<Read<Vec<_>>>()).transpose()
-    };
-    Ok(Request::CreateTable(Box::new(CreateTable {
-        table: constraints::table_name(table)?,
-        attributes: defined(attributes),
-        key: elements(key),
-        local_indexes: new_indexes(local_indexes)?,
-        global_indexes: new_indexes(global_indexes)?,
-        billing_mode: settings.billing_mode(),
-        throughput: settings.throughput(),
-        on_demand_limits: settings.on_demand_limits(),
-        stream: settings.stream(),
-        encryption: settings.encryption(),
-        class: settings.class(),
-        deletion_protection: settings.deletion_protection,
-        tags: pairs(tag_list),
-        policy,
-    })))
 }
 
 /// What CreateTable and UpdateTable both set.

@@ -3,12 +3,13 @@
 //! A shard iterator is text that holds all there is to know of it, so that the server need not remember any:
 //!
 //! ```text
-//! arn of the stream|1|table:u32 issued:i64 kind:u8 number:u64, in hexadecimal
+//! arn of the stream|1|table:u32 issued:i64 kind:u8 number:u64 [opened:u64 place:u16], in hexadecimal
 //! ```
 
 use larder_engine::ops::{
     DescribeStream, Event, GetRecords, GetRecordsOutput, GetShardIterator, ListStreams, ListStreamsOutput,
-    Request, Shard, ShardIterator, ShardPosition, ShardStart, StreamDescription, StreamId, StreamRecord,
+    Request, Shard, ShardIterator, ShardKey, ShardPosition, ShardStart, StreamDescription, StreamId,
+    StreamRecord,
 };
 use larder_model::{Arn, TableName, UnixTime};
 
@@ -92,6 +93,7 @@ pub(super) fn decode_describe(reader: &mut Reader<'_>) -> Read<Request> {
         stream: stream(&arn.unwrap_or_default())?,
         start: start.map(Into::into),
         children_of: children_of.map(Into::into),
+        limit: count(limit),
     }))
 }
 
@@ -234,6 +236,9 @@ pub(super) fn encode_describe(out: &mut Vec<u8>, output: &StreamDescription) {
             put_time(answer, "CreationRequestDateTime", Some(output.stream.label));
             put_key_schema(answer, &output.key);
             list(answer.member("Shards"), &output.shards, put_shard);
+            if let Some(last) = &output.last {
+                answer.string("LastEvaluatedShardId", last);
+            }
         });
     });
 }
@@ -247,6 +252,9 @@ fn put_shard(out: &mut Vec<u8>, shard: &Shard) {
                 put_sequence_number(answer, "EndingSequenceNumber", last);
             }
         });
+        if let Some(parent) = &shard.parent {
+            answer.string("ParentShardId", parent);
+        }
     });
 }
 
@@ -308,13 +316,18 @@ fn iterator_text(iterator: &ShardIterator) -> String {
         ShardPosition::From(number) => (2, number),
     };
     let (table, issued) = (iterator.table_id, iterator.issued.millis());
-    format!("{}|1|{table:08x}{issued:016x}{kind:02x}{number:016x}", arn(&iterator.stream))
+    let shard = match iterator.shard {
+        // Most streams have no other.
+        ShardKey { opened: 0, .. } => String::new(),
+        ShardKey { opened, place } => format!("{opened:016x}{place:04x}"),
+    };
+    format!("{}|1|{table:08x}{issued:016x}{kind:02x}{number:016x}{shard}", arn(&iterator.stream))
 }
 
 fn read_iterator(text: &str) -> Option<ShardIterator> {
     let (arn, hex) = text.split_once("|1|")?;
     let (table, label) = Arn::stream_said(arn)?;
-    if hex.len() != 42 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !matches!(hex.len(), 42 | 62) || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     let part = |from: usize, to: usize| u64::from_str_radix(hex.get(from..to)?, 16).ok();
@@ -324,9 +337,14 @@ fn read_iterator(text: &str) -> Option<ShardIterator> {
         (2, number) => ShardPosition::From(number),
         _ => return None,
     };
+    let shard = match hex.len() {
+        42 => ShardKey::default(),
+        _ => ShardKey { opened: part(42, 58)?, place: u16::try_from(part(58, 62)?).ok()? },
+    };
     Some(ShardIterator {
         stream: StreamId { table, label },
         table_id: u32::try_from(part(0, 8)?).ok()?,
+        shard,
         position,
         issued: UnixTime::from_millis(part(8, 24)?.cast_signed()),
     })
@@ -350,6 +368,8 @@ mod tests {
             issued: i64,
             number: u64,
             kind in 0..3,
+            opened in prop_oneof![Just(0), any::<u64>()],
+            place: u16,
         ) {
             let position = match kind {
                 0 => ShardPosition::Oldest,
@@ -357,7 +377,8 @@ mod tests {
                 _ => ShardPosition::From(number),
             };
             let issued = UnixTime::from_millis(issued);
-            let mut iterator = ShardIterator { stream: id(), table_id, position, issued };
+            let shard = ShardKey { opened, place: if opened == 0 { 0 } else { place } };
+            let mut iterator = ShardIterator { stream: id(), table_id, shard, position, issued };
             let text = iterator_text(&iterator);
             // It says where its table is.
             iterator.stream.table = Arn::table_said(&Arn::table(&id().table).to_string()).unwrap();
@@ -511,15 +532,26 @@ mod tests {
 
     #[test]
     fn a_closed_stream_tells_its_last_number() {
-        let shard = Shard { id: "shardId-1".into(), first: 1, last: Some(9) };
+        let shard = Shard { id: "shardId-1".into(), parent: None, first: 1, last: Some(9) };
+        let last = None;
         let key = larder_model::KeySchema { partition: Vec::new(), sort: Vec::new() };
         let view = StreamView::KeysOnly;
-        let output = StreamDescription { stream: id(), view, enabled: false, key, shards: vec![shard] };
+        let output = StreamDescription { stream: id(), view, enabled: false, key, shards: vec![shard], last };
         let mut out = Vec::new();
         encode_describe(&mut out, &output);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             r#"{"StreamDescription":{"StreamArn":"arn:aws:dynamodb:us-east-1:000000000000:table/lunch/stream/2023-11-14T22:13:20.123","TableName":"lunch","StreamLabel":"2023-11-14T22:13:20.123","StreamStatus":"DISABLED","StreamViewType":"KEYS_ONLY","CreationRequestDateTime":1700000000.123,"KeySchema":[],"Shards":[{"ShardId":"shardId-1","SequenceNumberRange":{"StartingSequenceNumber":"000000000000000000001","EndingSequenceNumber":"000000000000000000009"}}]}}"#
+        );
+    }
+    #[test]
+    fn a_shard_that_continues_another_names_it_and_more_shards_are_told() {
+        let shard = Shard { id: "shardId-2".into(), parent: Some("shardId-1".into()), first: 10, last: None };
+        let mut out = Vec::new();
+        object(&mut out, |answer| list(answer.member("Shards"), &[shard], put_shard));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#"{"Shards":[{"ShardId":"shardId-2","SequenceNumberRange":{"StartingSequenceNumber":"000000000000000000010"},"ParentShardId":"shardId-1"}]}"#
         );
     }
 }

@@ -478,7 +478,9 @@ impl DynamoDb {
             | "RequestLimitExceeded"
             | "ThrottlingException"
             | "Throttling"
-            | "LimitExceededException" => return Error::Throttled(message),
+            | "LimitExceededException"
+            // A transaction is writing the item, for a moment.
+            | "TransactionConflictException" => return Error::Throttled(message),
             "ResourceNotFoundException" | "TableNotFoundException" => {
                 return Error::NoTable { table: table.clone() };
             }

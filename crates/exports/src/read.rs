@@ -30,7 +30,7 @@ pub struct Export {
 
 /// What is known of a file.
 #[derive(Clone, Debug)]
-struct DataFile {
+pub(crate) struct DataFile {
     path: PathBuf,
     listed: Option<Listed>,
 }
@@ -214,6 +214,13 @@ fn listed_file(folder: &Path, line: &[u8]) -> Result<DataFile, Error> {
     Ok(DataFile { path: folder.join(DATA).join(name), listed: Some(Listed { items, md5 }) })
 }
 
+impl DataFile {
+    /// One that no manifest lists.
+    pub(crate) fn alone(path: PathBuf) -> Self {
+        Self { path, listed: None }
+    }
+}
+
 /// One item of an export.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
@@ -266,7 +273,7 @@ impl Lines {
 
 /// A file of which some lines have been read.
 #[derive(Debug)]
-struct OpenFile {
+pub(crate) struct OpenFile {
     file: DataFile,
     text: Text,
     number: usize,
@@ -316,7 +323,7 @@ impl Read for Summed {
 }
 
 impl OpenFile {
-    fn open(file: DataFile) -> Result<Self, Error> {
+    pub(crate) fn open(file: DataFile) -> Result<Self, Error> {
         let mut raw = BufReader::with_capacity(1 << 16, file.open()?);
         let begin = raw.fill_buf().map_err(|error| Error::file("read", &file.path, &error))?;
         let is_gzip = begin.starts_with(&[0x1f, 0x8b]);
@@ -327,7 +334,12 @@ impl OpenFile {
         Ok(Self { file, text, number: 0, items: 0 })
     }
 
-    fn next(&mut self) -> Result<Option<Line>, Error> {
+    pub(crate) fn is_gzip(&self) -> bool {
+        matches!(self.text, Text::Gzip(_))
+    }
+
+    /// The next line that is not empty.
+    pub(crate) fn next_bytes(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             let mut bytes = Vec::new();
             let text: &mut dyn BufRead = match &mut self.text {
@@ -348,14 +360,18 @@ impl OpenFile {
             if bytes.len() as u64 == LINE_BYTES_MAX {
                 return Err(Error::damaged(&self.file.path, format!("line {} has no end", self.number)));
             }
-            if bytes.trim_ascii().is_empty() {
-                continue;
+            if !bytes.trim_ascii().is_empty() {
+                return Ok(Some(bytes));
             }
-            self.items += 1;
-            let item = larder_wire::decode_exported(&bytes).map_err(|error| error.to_string());
-            let file = self.file.path.clone();
-            return Ok(Some(Line { file, number: self.number, bytes: bytes.len(), item }));
         }
+    }
+
+    fn next(&mut self) -> Result<Option<Line>, Error> {
+        let Some(bytes) = self.next_bytes()? else { return Ok(None) };
+        self.items += 1;
+        let item = larder_wire::decode_exported(&bytes).map_err(|error| error.to_string());
+        let file = self.file.path.clone();
+        Ok(Some(Line { file, number: self.number, bytes: bytes.len(), item }))
     }
 
     /// Compares what was read with what the manifest says, at the end of the file.
