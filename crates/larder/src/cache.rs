@@ -374,7 +374,8 @@ impl<R: Record> Shelf<R> {
     pub async fn put_behind(&self, draft: impl Draft<R>) -> Result<R, Error> {
         let core = &self.core;
         let now = core.unix_now();
-        let item = core.item(core.checked(draft.into_fields())?, timestamp(now), true)?;
+        let (fields, _) = shelf::drawn(core, draft)?;
+        let item = core.item(core.checked(fields)?, timestamp(now), true)?;
         let record = shelf::read(core, &item, now)?;
         let key = core.key_of(&item);
         core.cache.behind.push(core, item, Over::Anything)?;
