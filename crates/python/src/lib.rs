@@ -22,6 +22,8 @@ mod store;
 mod system;
 mod value;
 
+use std::time::Duration;
+
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -43,7 +45,7 @@ mod _native {
     #[pymodule_export]
     use super::system::{System, open, prometheus};
     #[pymodule_export]
-    use super::{main, wait_for_loaders};
+    use super::{end, forked, main, wait_for_loaders};
 }
 
 /// The `larder` command; its exit code.
@@ -69,4 +71,17 @@ fn main(arguments: Vec<String>) -> u8 {
 #[pyfunction]
 fn wait_for_loaders(py: Python<'_>, seconds: f64) -> usize {
     py.detach(|| load::wait(seconds))
+}
+
+/// Keeps threads of ours out of Python from now on, and waits for those that are in it, at most so long.
+#[pyfunction]
+fn end(py: Python<'_>, seconds: f64) {
+    py.detach(|| run::end(Duration::try_from_secs_f64(seconds).unwrap_or_default()));
+}
+
+/// This process was forked: what was counted of threads is the other's.
+#[pyfunction]
+fn forked() {
+    load::forked();
+    run::forked();
 }
