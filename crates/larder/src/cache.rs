@@ -354,6 +354,12 @@ impl<R: Record> Shelf<R> {
         Box::pin(read::fetch(subject, loader)).await
     }
 
+    /// What L1 has of a key and may be given: a fetch without all that another answer needs.
+    #[doc(hidden)]
+    pub fn in_memory(&self, key: &Fields) -> Option<Fetched<R>> {
+        read::hit(&self.core, key)
+    }
+
     /// Checks a record and writes it after this call has returned; see [`System::drain`](crate::System::drain).
     ///
     /// It overwrites what is there, whatever its version. Readers in this process see it at once. The only

@@ -5,7 +5,7 @@
 //! loop, unless it is there at once. Both are in `run.rs`.
 //!
 //! Promises:
-//! - No lock of Python's is held while Rust works or waits, and none of ours while Python is called.
+//! - No lock of Python's is held while Rust works or waits, but for the moment in which L1 answers, and none of ours while Python is called.
 //! - What a loader raises is what its callers get: the same object. What is not an `Exception` only its own caller gets.
 //! - A process that was forked is told so, whatever it calls.
 

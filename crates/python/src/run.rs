@@ -272,6 +272,7 @@ pub(crate) fn end(longest: Duration) {
 
 /// A process that was forked has none of our threads.
 pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     INSIDE.store(0, Ordering::SeqCst);
 }
 
@@ -292,11 +293,15 @@ pub(crate) fn wait_for_none(count: &AtomicUsize, longest: Duration) -> usize {
     }
 }
 
+/// How many forks led to this process: what belongs to another was made at another count. Python tells of them; to ask the kernel who
+/// this is takes longer, on some, than to find a record in memory.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
 /// The runtime of this process.
-static RUNTIME: RwLock<Option<(u32, &'static Runtime)>> = RwLock::new(None);
+static RUNTIME: RwLock<Option<(usize, &'static Runtime)>> = RwLock::new(None);
 
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
-    let this = process::id();
+    let this = FORKS.load(Ordering::Relaxed);
     // A fork may have happened while somebody held the lock, who is not there any more.
     if let Some(Some((owner, runtime))) = RUNTIME.try_read_recursive().as_deref().copied()
         && owner == this
@@ -324,12 +329,13 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
 /// Something that belongs to the process that made it. Another, forked from it, can neither use nor end it.
 pub(crate) struct Own<T: Send> {
     value: Option<T>,
-    owner: u32,
+    forks: usize,
+    process: u32,
 }
 
 impl<T: Send> Own<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value: Some(value), owner: process::id() }
+        Self { value: Some(value), forks: FORKS.load(Ordering::Relaxed), process: process::id() }
     }
 
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
@@ -337,8 +343,12 @@ impl<T: Send> Own<T> {
         self.value.as_ref().ok_or_else(|| PyRuntimeError::new_err("it is being dropped"))
     }
 
+    fn is_ours(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        if self.owner == process::id() {
+        if self.is_ours() {
             return Ok(());
         }
         Err(error::raise(
@@ -347,7 +357,7 @@ impl<T: Send> Own<T> {
             &format!(
                 "this was opened by process {}, and process {} was forked from it: open the store in each process, after the fork, or start \
                  processes with `spawn`",
-                self.owner,
+                self.process,
                 process::id()
             ),
         ))
@@ -356,7 +366,7 @@ impl<T: Send> Own<T> {
 
 impl<T: Send> Drop for Own<T> {
     fn drop(&mut self) {
-        if self.owner != process::id() {
+        if !self.is_ours() {
             // Its threads are in another process; waiting for them would never end.
             std::mem::forget(self.value.take());
             return;

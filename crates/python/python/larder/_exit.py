@@ -56,7 +56,8 @@ def _drain() -> int:
     from ._core import Drained
 
     loaders = _native.wait_for_loaders(LOADERS_SECONDS)
-    for system in list(_held):
+    while _held:
+        system = _held.pop()
         try:
             name, drained = system.name, Drained(**system.drain(None))
         except Exception as error:  # what is closed has drained already
