@@ -58,7 +58,16 @@ async function barriers(page, only) {
   return violations.map(({ id, nodes }) => `${page.url()} ${id}: ${nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`);
 }
 
-const accessible = async (page) => assert.deepEqual(await barriers(page), []);
+/** What it finds in the light, and which colours are too close in the dark. */
+async function lightAndDark(page) {
+  const found = await barriers(page);
+  await page.emulateMedia({ colorScheme: "dark" });
+  found.push(...(await barriers(page, ["color-contrast"])));
+  await page.emulateMedia({ colorScheme: "light" });
+  return found;
+}
+
+const accessible = async (page) => assert.deepEqual(await lightAndDark(page), []);
 
 async function dynamodb(operation, body) {
   const answer = await fetch(ENDPOINT, {
@@ -117,10 +126,7 @@ for (const system of Object.keys(SYSTEMS)) {
       const answer = await page.goto(CONSOLE + path);
       assert.equal(answer.status(), path === "/nowhere" ? 404 : 200, path);
       for (const details of await page.locator("details").all()) await details.evaluate((it) => (it.open = true));
-      found.push(...(await barriers(page)));
-      await page.emulateMedia({ colorScheme: "dark" });
-      found.push(...(await barriers(page, ["color-contrast"])));
-      await page.emulateMedia({ colorScheme: "light" });
+      found.push(...(await lightAndDark(page)));
     }
     assert.deepEqual(found, []);
     await page.setViewportSize({ width: 400, height: 800 });
@@ -164,6 +170,43 @@ test("an index is asked by its name, filtered, paged, and its address says all o
   const json = await (await other.request.get(`${address}&format=json`)).json();
   assert.equal(json.length, 30, "a download is not cut at the page");
   await done(other);
+  await done(page);
+});
+
+test("columns are chosen and sorted, a view is copied as code, and the life that is left counts down", async () => {
+  await putShop("sorted-b.de");
+  await putShop("sorted-a.de");
+  const page = await open({ permissions: ["clipboard-read", "clipboard-write"] });
+  const filters = "f=domain&o=begins&v=sorted-";
+  await page.goto(`${CONSOLE}/browse/shops/Shop?by=by_last_crawled&a.country=DE&${filters}`);
+  const heads = async () => (await page.locator("table.rows thead th").allTextContents()).map((text) => text.trim());
+  assert.ok((await heads()).length > 2, (await heads()).join());
+  await page.getByText(/^Columns \(/).click();
+  for (const box of await page.locator("details.columns input[type=checkbox]:checked").all()) await box.uncheck();
+  await page.locator("details.columns").getByLabel("domain", { exact: true }).check();
+  await page.locator("details.columns").getByLabel("shop_name", { exact: true }).check();
+  await page.getByRole("button", { name: "Show these" }).click();
+  assert.match(page.url(), /c=domain&c=shop_name|c=shop_name&c=domain/);
+  assert.deepEqual((await heads()).filter((head) => head === "domain" || head === "shop_name").length, 2, (await heads()).join());
+  const domains = () => page.locator("table.rows tbody tr a.open").allTextContents();
+  const sort = page.locator("table.rows thead").getByRole("button", { name: "domain" });
+  await sort.click();
+  assert.deepEqual(await domains(), ["sorted-a.de", "sorted-b.de"]);
+  await sort.click();
+  assert.deepEqual(await domains(), ["sorted-b.de", "sorted-a.de"]);
+  await page.getByText("As code").click();
+  const boto3 = page.locator("details.code .block", { hasText: "boto3" }).first();
+  await boto3.getByRole("button", { name: "Copy" }).click();
+  await boto3.getByText("Copied").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await boto3.locator("pre").textContent());
+
+  await page.goto(`${CONSOLE}/browse/lunch/Menu?by=all&scan=1`);
+  await page.locator("table.rows a.open").first().click();
+  await page.locator(".away[data-at]").first().waitFor();
+  // The page counts by itself, from what it says.
+  const left = page.locator(".away[data-at]").first();
+  await left.evaluate((it) => (it.dataset.at = new Date((Number(it.dataset.now) + 3600) * 1000).toISOString()));
+  await page.waitForFunction(() => /^in (59 min|1 h)/.test(document.querySelector(".away[data-at]").textContent));
   await done(page);
 });
 
@@ -420,6 +463,7 @@ test("a schema is drawn, and its cost follows the sliders without a new page", a
   assert.equal(await page.locator("output").first().textContent(), "1,500,000");
   assert.notEqual(await total(), before);
   assert.ok(await page.evaluate(() => window.same), "the reader keeps the slider");
+  assert.equal(await page.locator("label.live").count(), 0, "what the reader has set is not asked for again");
   await accessible(page);
 
   const plain = await open({ javaScriptEnabled: false });

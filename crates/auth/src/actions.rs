@@ -51,10 +51,16 @@ pub(crate) struct Touched<'a> {
     pub(crate) tag_keys: &'a [String],
 }
 
+/// What an action is asked for that is about no table in particular. AWS asks for lists of tables on all of them, as its refusals
+/// show.
+pub fn of_no_table(action: &str) -> Resource<'static> {
+    if action.eq_ignore_ascii_case("dynamodb:ListTables") { Resource::EveryTable } else { Resource::Any }
+}
+
 /// Every permission that a request needs.
 pub fn needs(request: &Request) -> Vec<Need<'_>> {
     let table = |action, name| vec![Need::new(action, Resource::Table(name))];
-    let any = |action| vec![Need::new(action, Resource::Any)];
+    let any = |action| vec![Need::new(action, of_no_table(action))];
     let backup = |action, arn| vec![Need::new(action, Resource::Backup(arn))];
     let stream = |action, stream| vec![Need::new(action, Resource::Stream(stream))];
     match request {
@@ -66,7 +72,7 @@ pub fn needs(request: &Request) -> Vec<Need<'_>> {
             std::iter::once(need("dynamodb:CreateTable")).chain(tag).chain(policy).collect()
         }
         Request::DescribeTable(describe) => table("dynamodb:DescribeTable", &describe.table),
-        Request::ListTables(_) => vec![Need::new("dynamodb:ListTables", Resource::EveryTable)],
+        Request::ListTables(_) => any("dynamodb:ListTables"),
         Request::UpdateTable(update) => table("dynamodb:UpdateTable", &update.table),
         Request::DeleteTable(delete) => table("dynamodb:DeleteTable", &delete.table),
         Request::UpdateTimeToLive(update) => table("dynamodb:UpdateTimeToLive", &update.table),

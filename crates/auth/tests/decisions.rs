@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use larder_auth::actions::of_no_table;
 use larder_auth::policy::{Deciding, Decision, Facts, Question, Reason, Source, decide};
-use larder_auth::{Policy, Principal};
+use larder_auth::{Place, Policy, Principal};
 
 const TABLE: &str = include_str!("fixtures/decisions.txt");
 const ACCOUNT: &str = "123456789012";
@@ -65,7 +66,8 @@ impl Group {
         let owner = self.owner.as_deref().unwrap_or(ACCOUNT);
         let action = if action.contains(':') { action.to_owned() } else { format!("dynamodb:{action}") };
         let resource = match resource {
-            _ if resource == "*" || resource.starts_with("arn:") => resource.to_owned(),
+            "*" => of_no_table(&action).arn(Place { region: "us-east-1", account: owner }),
+            _ if resource.starts_with("arn:") => resource.to_owned(),
             _ => format!("arn:aws:dynamodb:us-east-1:{owner}:{resource}"),
         };
         let facts = facts.split(';').filter(|fact| !fact.trim().is_empty()).map(|fact| {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use larder_storage::Options;
+use larder_server::Limits;
 
 use crate::job::{Fill, Measure};
 use crate::peer::{Installed, Peer};
@@ -32,7 +32,7 @@ const PAUSE_SECONDS: f64 = 0.3;
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 /// Larder's memory for pages where nobody sets it.
 fn cache_bytes() -> u64 {
-    Options::default().cache_bytes as u64
+    Limits::default().cache_bytes as u64
 }
 
 /// How much is done.

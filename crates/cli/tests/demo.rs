@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -90,6 +90,7 @@ struct Running {
     child: Child,
     lines: mpsc::Receiver<String>,
     url: String,
+    console: String,
 }
 
 impl Running {
@@ -105,9 +106,10 @@ impl Running {
             }
         });
         let first = lines.recv_timeout(LIMIT).expect("the first line in time");
-        let (_, url) = first.split_once("protocol on ").expect("it says where");
-        let url = url.to_owned();
-        Self { child, lines, url }
+        let (before, url) = first.split_once(", DynamoDB's protocol on ").expect("it says where");
+        let (_, console) = before.split_once("the console on ").expect("it says where");
+        let (url, console) = (url.to_owned(), console.to_owned());
+        Self { child, lines, url, console }
     }
 
     /// Ctrl-C. Gives the exit code and what was printed since.
@@ -173,6 +175,27 @@ fn the_endpoint_has_the_same_store_and_the_same_clock() {
     let (code, text) = running.interrupt();
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("It adds up") && text.contains("The data is gone"), "{text}");
+}
+
+#[test]
+fn its_console_shows_five_systems_and_what_their_caches_save() {
+    let running = Running::start(&["--speed", "3600", ANY_PORT[0], ANY_PORT[1], "--console", ANY_PORT[1]]);
+    let page = |path: &str| {
+        let mut answer = ureq::get(format!("{}{path}", running.console)).call().expect("the console answers");
+        answer.body_mut().read_to_string().expect("pages are text")
+    };
+    let overview = page("/");
+    for system in ["keiba", "tdnet", "weather", "shops", "lunch"] {
+        assert!(overview.contains(&format!("/schema/{system}")), "{system}: {overview}");
+    }
+    // What is counted is looked at every few seconds; each line of the demo is five of them.
+    let begun = Instant::now();
+    let mut traffic = page("/traffic");
+    while !(traffic.contains("from openweather") && traffic.contains("saved since it was started")) {
+        assert!(begun.elapsed() < LIMIT, "{traffic}");
+        running.lines.recv_timeout(LIMIT).expect("a line in time");
+        traffic = page("/traffic");
+    }
 }
 
 #[test]

@@ -312,7 +312,8 @@ fn an_interrupted_load_goes_on_where_it_stopped() {
     let told: Vec<String> = error.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{told:?}");
     let last = told.last().unwrap();
-    let line = last.strip_prefix("larder: stopped; go on in menus.jsonl with --from-line ").unwrap();
+    let line = last.strip_prefix("larder: stopped; go on in menus.jsonl with --from-line ");
+    let line = line.unwrap_or_else(|| panic!("{told:?}"));
     let done = line.parse::<usize>().unwrap() - 1;
     assert!((10_000..40_000).contains(&done), "{last}");
     assert_eq!(

@@ -139,6 +139,8 @@ fn arguments_that_make_no_sense_are_usage_errors() {
         (&["--history-limit", "much"], "500M"),
         (&["--history-limit", "5X"], "500M"),
         (&["--history-limit", "99999999999T"], "500M"),
+        (&["--cache", "1M"], "at least 16M"),
+        (&["--memory", "--cache", "64M"], "cannot be used with"),
     ] {
         let output = refused(arguments);
         let message = String::from_utf8_lossy(&output.stderr);
@@ -153,7 +155,7 @@ fn signals_stop_it_cleanly() {
         let dir = tempfile::tempdir().unwrap();
         let server = Larder::on(
             dir.path(),
-            &["--durability", "relaxed", "--ttl-delay", "2d", "--history-limit", "20GiB"],
+            &["--durability", "relaxed", "--ttl-delay", "2d", "--history-limit", "20GiB", "--cache", "64M"],
         );
         let client = Client::new(&server.url);
         client.ok("ListTables", json!({}));

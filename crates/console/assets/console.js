@@ -15,7 +15,7 @@ function localTimes(root) {
 localTimes(document);
 
 // A part that is live is asked for again, unless somebody is in it.
-const live = document.querySelector("[data-live]");
+const live = document.querySelector("div[data-live]");
 if (live) {
   const label = document.createElement("label");
   label.className = "live";
@@ -27,7 +27,7 @@ if (live) {
     try {
       const answer = await fetch(location.href);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      live.replaceChildren(...page.querySelector("[data-live]").childNodes);
+      live.replaceChildren(...page.querySelector("div[data-live]").childNodes);
       localTimes(live);
     } catch {
       on.checked = false;

@@ -1,9 +1,10 @@
 //! What code made by [`schema!`](crate::schema) stands on. It is not for anything else, and may change.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use larder_schema::{Environment, Fields, Schema};
+use larder_schema::{Environment, Fields, Schema, Value};
 
 use crate::Invalid;
 use crate::shelf::{FieldType, Rest};
@@ -13,6 +14,11 @@ pub use crate::shelf::{take, take_optional};
 /// Puts a field among those given.
 pub fn give<T: FieldType>(fields: &mut Fields, name: &str, value: T) {
     fields.insert(name.to_owned(), value.to_value());
+}
+
+/// A field of a key.
+pub fn field<T: FieldType + Clone>(value: &T) -> Option<Cow<'static, Value>> {
+    Some(Cow::Owned(value.clone().to_value()))
 }
 
 /// Puts a field among those given, if there is one.

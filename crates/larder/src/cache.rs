@@ -341,11 +341,10 @@ impl<R: Record> Shelf<R> {
         E: Into<BoxError>,
     {
         let key = key.into();
-        let fields = key.clone().into_fields();
-        if let Some(hit) = read::hit(&self.core, &fields) {
+        if let Some(hit) = read::hit(&self.core, &key) {
             return Ok(hit);
         }
-        let subject = self.subject_of(fields)?;
+        let subject = self.subject_of(key.clone().into_fields())?;
         let loader: read::Loader<R::Value> = Arc::new(move |known| {
             let loading = load(R::Ask::from(key.clone()), known);
             Box::pin(async move { loading.await.map(IntoLoad::into_load).map_err(Into::into) })

@@ -18,6 +18,7 @@ use larder_schema::{ABSENT, Entity, FRESH_UNTIL, Fields, Scope, Table, VERSION, 
 use crate::cache::{self, EntityCache, Shared, freshness};
 use crate::lifecycle::Watched;
 use crate::observe::Observer;
+use crate::shelf::Given;
 use crate::{Error, Invalid, Schema, Store};
 
 /// What the layer knows about one entity.
@@ -126,9 +127,9 @@ impl Core {
         Ok(key)
     }
 
-    /// What [`cache::identity`] says of the key that these fields make, at once. `None` where a key takes more than its
-    /// templates, or cannot be made.
-    pub(crate) fn identity_at_once(&self, fields: &Fields) -> Option<Vec<u8>> {
+    /// What [`cache::identity`] says of a key, at once, with nothing made that is not needed for it. `None` where a key takes more
+    /// than its templates, or cannot be made.
+    pub(crate) fn identity_at_once(&self, key: &(impl Given + Clone)) -> Option<Vec<u8>> {
         if !self.key_places.is_empty() {
             return None;
         }
@@ -139,7 +140,7 @@ impl Core {
         for (text, (attribute, source)) in texts.iter_mut().zip(parts) {
             let (Some(attribute), Some(source)) = (attribute, source) else { continue };
             let KeySource::Template(template) = source else { return None };
-            *text = (Some(&attribute.attribute), template.build(fields).ok()?);
+            *text = (Some(&attribute.attribute), template.build_from(|name| key.field(name)).ok()?);
         }
         // As in an item: by name.
         texts.sort_by_key(|(name, _)| *name);

@@ -4,6 +4,7 @@
 //! them. [`Entry`] implements them too, by field names: it is for programs that learn of the schema as they
 //! run, such as the command line.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -190,11 +191,23 @@ pub trait Record: View + Clone {
 pub trait Given {
     /// What is given, by the names of the schema.
     fn into_fields(self) -> Fields;
+
+    /// One of them.
+    fn field(&self, name: &str) -> Option<Cow<'_, Value>>
+    where
+        Self: Clone,
+    {
+        self.clone().into_fields().remove(name).map(Cow::Owned)
+    }
 }
 
 impl Given for Fields {
     fn into_fields(self) -> Fields {
         self
+    }
+
+    fn field(&self, name: &str) -> Option<Cow<'_, Value>> {
+        self.get(name).map(Cow::Borrowed)
     }
 }
 

@@ -118,17 +118,24 @@ impl Template {
 
     /// The key these fields make.
     pub fn build(&self, fields: &Fields) -> Result<String, BuildError> {
+        self.build_from(|name| fields.get(name).map(Cow::Borrowed))
+    }
+
+    /// The key that is made of what these fields are said to be.
+    pub fn build_from<'v>(
+        &self,
+        field: impl Fn(&str) -> Option<Cow<'v, Value>>,
+    ) -> Result<String, BuildError> {
         let mut key = String::with_capacity(KEY_BYTES);
         let mut fit = None;
         for part in &self.parts {
             match part {
                 Part::Text(text) => key.push_str(text),
                 Part::Hole(hole) => {
-                    let value =
-                        fields.get(&hole.field).ok_or_else(|| BuildError::Missing(hole.field.clone()))?;
-                    let text = hole.write(value).ok_or_else(|| BuildError::Unfit {
+                    let value = field(&hole.field).ok_or_else(|| BuildError::Missing(hole.field.clone()))?;
+                    let text = hole.write(&value).ok_or_else(|| BuildError::Unfit {
                         field: hole.field.clone(),
-                        value: crate::record::shown(value),
+                        value: crate::record::shown(&value),
                         format: hole.format.suffix(),
                     })?;
                     if hole.format == Format::Fit {

@@ -1,7 +1,7 @@
-//! How much a server takes on: memory for requests, and connections.
+//! How much a server takes on: memory for requests and for pages of its store, and connections.
 //!
-//! Without a word from its user it takes a quarter of the memory that is free when it starts, or of what its
-//! container may use.
+//! Without a word from its user requests may take a quarter of the memory that is free when it starts, or of what its
+//! container may use, and pages an eighth.
 
 use std::fs;
 
@@ -18,12 +18,18 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Fewer are served where [`memory_bytes`](Self::memory_bytes) has no room for them.
     pub connections: usize,
+    /// Memory for pages of a store in a directory, taken as it is used: at least [`Limits::CACHE_BYTES_MIN`].
+    pub cache_bytes: usize,
 }
 
 impl Limits {
     /// Less than this, and the largest request there can be would never be let in.
     pub const MEMORY_BYTES_MIN: usize = 256 * MIB;
     pub const CONNECTIONS: usize = 4096;
+    /// With less, a commit of the tree would write its pages more than once.
+    pub const CACHE_BYTES_MIN: usize = 16 * MIB;
+    /// What a store takes by itself where there is memory for it; more is for who asks for it.
+    const CACHE_BYTES_DEFAULT_MAX: usize = 512 * MIB;
     /// More is of no use to requests of at most sixteen megabytes.
     const MEMORY_BYTES_DEFAULT_MAX: usize = 8 * 1024 * MIB;
 
@@ -47,12 +53,22 @@ impl Limits {
         let ours = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
             .into_iter()
             .find_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
-        Self { memory_bytes: quarter(available, ours), connections: Self::CONNECTIONS }
+        Self::of(available, ours)
+    }
+
+    /// Of what is free, and of what a container may use.
+    fn of(available: Option<usize>, ours: Option<usize>) -> Self {
+        let free = available.into_iter().chain(ours).min().unwrap_or(1024 * MIB);
+        Self {
+            memory_bytes: (free / 4).clamp(Self::MEMORY_BYTES_MIN, Self::MEMORY_BYTES_DEFAULT_MAX),
+            connections: Self::CONNECTIONS,
+            cache_bytes: (free / 8).clamp(Self::CACHE_BYTES_MIN, Self::CACHE_BYTES_DEFAULT_MAX),
+        }
     }
 }
 
 const _: () = assert!(
-    Limits { memory_bytes: Limits::MEMORY_BYTES_MIN, connections: 0 }.counted_bytes() / 4 * 3
+    Limits { memory_bytes: Limits::MEMORY_BYTES_MIN, connections: 0, cache_bytes: 0 }.counted_bytes() / 4 * 3
         >= REQUEST_BODY_BYTES_MAX + REQUEST_MEMORY_BYTES_MAX,
     "large requests have three quarters of what is counted"
 );
@@ -69,30 +85,30 @@ fn available(meminfo: &str) -> Option<usize> {
     line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
-fn quarter(available: Option<usize>, ours: Option<usize>) -> usize {
-    let known = available.into_iter().chain(ours).min().unwrap_or(1024 * MIB);
-    (known / 4).clamp(Limits::MEMORY_BYTES_MIN, Limits::MEMORY_BYTES_DEFAULT_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn connections_take_no_more_than_their_part() {
-        let served = |memory_bytes| Limits { memory_bytes, connections: 4096 }.connections_max();
+        let served =
+            |memory_bytes| Limits { memory_bytes, connections: 4096, cache_bytes: 0 }.connections_max();
         assert_eq!([256 * MIB, 1024 * MIB, 4096 * MIB].map(served), [1024, 2560, 4096]);
     }
 
     #[test]
-    fn a_quarter_of_what_there_is() {
+    fn a_part_of_what_there_is() {
         let meminfo = "MemTotal:       24673280 kB\nMemFree:  1 kB\nMemAvailable:    4194304 kB\n";
         assert_eq!(available(meminfo), Some(4096 * MIB));
         assert_eq!(available("MemTotal: 1 kB\n"), None);
-        assert_eq!(quarter(Some(4096 * MIB), None), 1024 * MIB);
-        assert_eq!(quarter(Some(4096 * MIB), Some(2048 * MIB)), 512 * MIB);
-        assert_eq!(quarter(Some(MIB), None), Limits::MEMORY_BYTES_MIN);
-        assert_eq!(quarter(None, None), 256 * MIB);
-        assert_eq!(quarter(Some(usize::MAX), Some(usize::MAX)), 8192 * MIB);
+        let of = |available, ours| {
+            let limits = Limits::of(available, ours);
+            (limits.memory_bytes / MIB, limits.cache_bytes / MIB)
+        };
+        assert_eq!(of(Some(4096 * MIB), None), (1024, 512));
+        assert_eq!(of(Some(4096 * MIB), Some(2048 * MIB)), (512, 256));
+        assert_eq!(of(Some(MIB), None), (256, 16));
+        assert_eq!(of(None, None), (256, 128));
+        assert_eq!(of(Some(usize::MAX), Some(usize::MAX)), (8192, 512));
     }
 }

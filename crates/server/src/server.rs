@@ -223,7 +223,12 @@ fn open(config: &Config, clock: &Clock) -> Result<Engine, Error> {
     match &config.store {
         StoreConfig::Memory => Engine::memory().map_err(|cause| Error::Memory { cause: cause.into() }),
         StoreConfig::Directory { path, durability, key } => {
-            let options = Options { durability: *durability, key: *key, ..Options::default() };
+            let options = Options {
+                durability: *durability,
+                cache_bytes: config.limits.cache_bytes,
+                key: *key,
+                ..Options::default()
+            };
             let cannot = |error| match error {
                 larder_engine::Error::Storage(larder_storage::Error::Io { cause, .. }) => {
                     Error::Directory { path: path.clone(), cause }

@@ -148,6 +148,17 @@ describe("with signatures through TLS", { skip: SKIP }, () => {
     await refused(client, "InvalidSignatureException", mismatch, command);
   });
 
+  test("a header that was signed and is not there, and no date", async () => {
+    const without = (name) =>
+      changing((request) => {
+        const sent = Object.keys(request.headers).find((header) => header.toLowerCase() === name);
+        assert.ok(sent, `${name} is sent`);
+        delete request.headers[sent];
+      });
+    await refused(without("x-amz-target"), "InvalidSignatureException", /'x-amz-target'/);
+    await refused(without("x-amz-date"), "IncompleteSignatureException", /'X-Amz-Date'/);
+  });
+
   test("a date that is not now", async () => {
     const old = connect({ clock: -16 * MINUTE });
     await refused(old, "InvalidSignatureException", /^Signature expired: /);

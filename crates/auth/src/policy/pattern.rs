@@ -4,8 +4,11 @@
 //! stands for the one value of a condition key, or for its default: `${aws:PrincipalTag/team, 'none'}`. What a variable
 //! stands for is taken as it is: a name with a `*` in it matches itself alone.
 //!
-//! Matching takes at most as many steps as pattern and text multiplied. A pattern that has more characters than the text is none of
-//! it, whatever its variables stand for, so that it never becomes longer than the text.
+//! Matching goes back to the last `*` a few times; a pattern that asks for more is followed at all its places at once, in as many
+//! steps as pattern and text multiplied, 64 of them in one. A pattern that has more characters than the text is none of it, whatever
+//! its variables stand for, so that it never becomes longer than the text.
+
+use std::collections::HashMap;
 
 use super::Facts;
 
@@ -66,26 +69,28 @@ impl Pattern {
     }
 
     pub(super) fn matches(&self, text: &str, facts: &dyn Facts) -> bool {
-        self.matches_by(text, facts, |one, other| one == other)
+        self.matches_by(text, facts, |found| [found, '\0', '\0'])
     }
 
     /// Capitals or not.
     pub(super) fn matches_folded(&self, text: &str, facts: &dyn Facts) -> bool {
-        self.matches_by(text, facts, |one, other| {
-            one.eq_ignore_ascii_case(&other) || one.to_lowercase().eq(other.to_lowercase())
+        self.matches_by(text, facts, |found| {
+            let mut lower = found.to_lowercase();
+            [(); 3].map(|()| lower.next().unwrap_or('\0'))
         })
     }
 
-    fn matches_by(&self, text: &str, facts: &dyn Facts, is_same: impl Fn(char, char) -> bool) -> bool {
+    /// Characters are the same that are told as the same.
+    fn matches_by(&self, text: &str, facts: &dyn Facts, told: impl Fn(char) -> [char; 3]) -> bool {
         let most = text.chars().count();
         if self.parts.iter().filter(|part| part.takes_one()).count() > most {
             return false;
         }
         if !self.has_variables {
-            return glob(&self.parts, text, is_same);
+            return glob(&self.parts, text, told);
         }
         // A variable without a value equals nothing.
-        self.resolved(facts, most).is_some_and(|parts| glob(&parts, text, is_same))
+        self.resolved(facts, most).is_some_and(|parts| glob(&parts, text, told))
     }
 
     /// Nothing if it is none of a text with so many characters.
@@ -136,10 +141,14 @@ fn variable(inner: &str) -> Result<Part, String> {
     Ok(Part::Variable { key: key.to_lowercase(), default })
 }
 
+/// How often a pattern may go back to its last `*` before it is followed at all its places at once.
+const RETURNS_MAX: usize = 64;
+
 /// Goes back to the last `*` alone: the ones before it have already found the earliest place that suits them.
-fn glob(parts: &[Part], text: &str, is_same: impl Fn(char, char) -> bool) -> bool {
+fn glob(parts: &[Part], text: &str, told: impl Fn(char) -> [char; 3]) -> bool {
     let (mut at, mut place) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
+    let mut returns = 0;
     loop {
         match (parts.get(at), text[place..].chars().next()) {
             (None, None) => return true,
@@ -154,7 +163,7 @@ fn glob(parts: &[Part], text: &str, is_same: impl Fn(char, char) -> bool) -> boo
                 place += found.len_utf8();
                 continue;
             }
-            (Some(Part::Char(wanted)), Some(found)) if is_same(*wanted, found) => {
+            (Some(Part::Char(wanted)), Some(found)) if told(*wanted) == told(found) => {
                 at += 1;
                 place += found.len_utf8();
                 continue;
@@ -163,9 +172,57 @@ fn glob(parts: &[Part], text: &str, is_same: impl Fn(char, char) -> bool) -> boo
         }
         let Some((after, from)) = star else { return false };
         let Some(skipped) = text[from..].chars().next() else { return false };
+        returns += 1;
+        if returns > RETURNS_MAX {
+            return glob_at_once(&parts[after - 1..], &text[from..], told);
+        }
         at = after;
         place = from + skipped.len_utf8();
         star = Some((after, place));
+    }
+}
+
+/// The same, with a bit for each place of the pattern that the text so far leads to.
+fn glob_at_once(parts: &[Part], text: &str, told: impl Fn(char) -> [char; 3]) -> bool {
+    // Several `*` side by side are one.
+    let is_again = |at: usize| at > 0 && parts[at] == Part::Many && parts[at - 1] == Part::Many;
+    let parts: Vec<&Part> = (0..parts.len()).filter(|at| !is_again(*at)).map(|at| &parts[at]).collect();
+    let words = parts.len() / 64 + 1;
+    // Where one stays, where any character leads on, and where this one does besides.
+    let (mut many, mut any) = (vec![0_u64; words], vec![0_u64; words]);
+    let mut only: HashMap<[char; 3], Vec<u64>> = HashMap::new();
+    for (at, part) in parts.iter().enumerate() {
+        let places = match part {
+            Part::Many => &mut many,
+            Part::One => &mut any,
+            Part::Char(wanted) => only.entry(told(*wanted)).or_insert_with(|| vec![0; words]),
+            Part::Variable { .. } => unreachable!("variables are put in before"),
+        };
+        places[at / 64] |= 1 << (at % 64);
+    }
+    let none = vec![0; words];
+    let mut reached = vec![0; words];
+    reached[0] = 1;
+    for found in text.chars() {
+        // A `*` is also nothing.
+        advance(&mut reached, |_, word| word, |at| many[at]);
+        let this = only.get(&told(found)).unwrap_or(&none);
+        advance(&mut reached, |at, word| word & many[at], |at| any[at] | this[at]);
+        if reached == none {
+            return false;
+        }
+    }
+    advance(&mut reached, |_, word| word, |at| many[at]);
+    reached[parts.len() / 64] & (1 << (parts.len() % 64)) != 0
+}
+
+/// From each place that leads on to the one behind it, beside those that are kept.
+fn advance(reached: &mut [u64], kept: impl Fn(usize, u64) -> u64, leads: impl Fn(usize) -> u64) {
+    let mut carried = 0;
+    for at in 0..reached.len() {
+        let on = reached[at] & leads(at);
+        reached[at] = kept(at, reached[at]) | (on << 1) | carried;
+        carried = on >> 63;
     }
 }
 
@@ -252,6 +309,51 @@ mod tests {
         assert!(pattern.matches(&"a".repeat(5_000), &Given::default()));
         let pattern = Pattern::new(&format!("{}b", "a*".repeat(50)), ALL).unwrap();
         assert!(!pattern.matches(&"a".repeat(20_000), &Given::default()));
+    }
+
+    /// By its definition: the first part, and then the rest.
+    fn defined(parts: &[Part], text: &[char]) -> bool {
+        match (parts, text) {
+            ([], text) => text.is_empty(),
+            ([Part::Many, rest @ ..], text) => (0..=text.len()).any(|at| defined(rest, &text[at..])),
+            ([Part::One, rest @ ..], [_, after @ ..]) => defined(rest, after),
+            ([Part::Char(wanted), rest @ ..], [found, after @ ..]) => wanted == found && defined(rest, after),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_find_what_the_definition_finds(pattern in "[ab?*]{0,12}", text in "[ab]{0,14}") {
+            let pattern = Pattern::new(&pattern, ALL).unwrap();
+            let told = |found| [found, '\0', '\0'];
+            let expected = defined(&pattern.parts, &text.chars().collect::<Vec<_>>());
+            prop_assert_eq!(glob(&pattern.parts, &text, told), expected);
+            prop_assert_eq!(glob_at_once(&pattern.parts, &text, told), expected);
+        }
+    }
+
+    #[test]
+    fn places_beyond_a_word_are_followed() {
+        let told = |found| [found, '\0', '\0'];
+        for length in [63, 64, 65, 127, 128, 200] {
+            let parts = Pattern::new(&format!("*{}b", "a".repeat(length)), ALL).unwrap().parts;
+            assert!(glob_at_once(&parts, &format!("{}b", "a".repeat(length + 70)), told), "{length}");
+            assert!(!glob_at_once(&parts, &"a".repeat(length + 70), told), "{length}");
+            assert!(!glob_at_once(&parts, &format!("{}b", "a".repeat(length - 1)), told), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_after_a_wildcard_is_not_looked_for_from_each_place_anew() {
+        let pattern = Pattern::new(&format!("*{}b", "a".repeat(1_000)), ALL).unwrap();
+        let text = "a".repeat(2_048);
+        let begun = std::time::Instant::now();
+        for _ in 0..100 {
+            assert!(!pattern.matches(&text, &Given::default()));
+        }
+        // From each place anew these are 200,000,000 steps, some seconds without optimization.
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -165,10 +165,12 @@ pub(super) fn watch_interrupts(unit: &'static str) -> Arc<AtomicBool> {
     let told = stop.clone();
     tokio::spawn(async move {
         while tokio::signal::ctrl_c().await.is_ok() {
-            if told.swap(true, Ordering::Relaxed) {
+            if told.load(Ordering::Relaxed) {
                 process::exit(1);
             }
+            // Before it is known: what is said last is where to go on.
             eprintln!("Stopping after the {unit} under way; Ctrl-C again stops at once.");
+            told.store(true, Ordering::Relaxed);
         }
     });
     stop

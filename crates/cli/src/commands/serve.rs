@@ -72,6 +72,9 @@ pub(crate) struct Serve {
     /// ThrottlingException [default: a quarter of what is free, at least 256M]
     #[arg(long, value_name = "SIZE", value_parser = memory_limit)]
     memory_limit: Option<usize>,
+    /// Memory for pages of the store, as in 512M or 4G, taken as it is used [default: an eighth of what is free, at most 512M]
+    #[arg(long, value_name = "SIZE", conflicts_with = "memory", value_parser = cache)]
+    cache: Option<usize>,
     /// How many connections are served at once
     #[arg(long, value_name = "N", default_value_t = Limits::CONNECTIONS, value_parser = connections)]
     connections: usize,
@@ -242,6 +245,7 @@ impl Serve {
         let mut limits = Limits::of_this_machine();
         limits.memory_bytes = self.memory_limit.unwrap_or(limits.memory_bytes);
         limits.connections = self.connections;
+        limits.cache_bytes = self.cache.unwrap_or(limits.cache_bytes);
         let mut door = Door::default();
         for name in &self.allow_host {
             door.allow_host(name).map_err(|error| format!("--allow-host {name}: {error}"))?;
@@ -353,6 +357,14 @@ fn memory_limit(text: &str) -> Result<usize, String> {
             "the largest request alone takes a good part of {} MiB; give at least {0}M",
             least >> 20
         )),
+        bytes => Ok(bytes),
+    }
+}
+
+fn cache(text: &str) -> Result<usize, String> {
+    let least = Limits::CACHE_BYTES_MIN;
+    match usize::try_from(size(text)?).unwrap_or(usize::MAX) {
+        bytes if bytes < least => Err(format!("a store needs at least {}M for its pages", least >> 20)),
         bytes => Ok(bytes),
     }
 }

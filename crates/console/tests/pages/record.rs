@@ -65,6 +65,18 @@ async fn a_record_says_since_when_it_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_is_not_as_the_schema_says_shows_what_is_wrong_and_where_the_schema_says_so() {
+    let running = start(false).await;
+    let shop = serde_json::json!({"pk": {"S": "SHOP#a.de"}, "sk": {"S": "META#"}, "domain": {"N": "7"}});
+    put_raw(&running, "aura-historia-data", shop).await;
+    let page = get(&running, &shop_page("a.de")).await.body;
+    let wrong =
+        page.split("<section class=\"card wrong\">").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(wrong.contains("violation") && wrong.contains("domain"), "{wrong}");
+    assert!(wrong.contains("shops.larder:"), "the line that says so: {wrong}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shop_that_pauses_shows_its_error_and_is_tried_again_at_once() {
     let running = start(false).await;
     let system = shops(&running).await;
@@ -78,6 +90,7 @@ async fn a_shop_that_pauses_shows_its_error_and_is_tried_again_at_once() {
         let page = get(&running, &page).await.body;
         assert!(!page.contains(">Release<") && !page.contains(">Retry now<"), "a lease that lives: {page}");
     }
+    assert!(get(&running, board).await.body.contains("<dt>held by</dt>"));
     held.retry(FAILING).await.unwrap();
     for page in [board.to_owned(), shop_page("a.de")] {
         let page = get(&running, &page).await.body;

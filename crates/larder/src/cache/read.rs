@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use larder_expr::{Comparator, Condition, Operand, SetOperand, SetValue, Update};
 use larder_model::{AttributeValue, Item, Path, UnixTime};
+use larder_schema::ABSENT;
 use larder_schema::schema::{OnError, Writes};
-use larder_schema::{ABSENT, Fields};
 use tracing::Instrument;
 
 use super::flight::{self, Joined};
@@ -38,6 +38,7 @@ use super::{FLIGHT, FLIGHT_BY, Fetched, Identity, Origin, StaleReason, Why, Writ
 use crate::entity::{Core, and, or};
 use crate::oversize::Prepared;
 use crate::record::unchanged;
+use crate::shelf::Given;
 use crate::source::{Answer as SourceAnswer, BoxError, Known, Load, SourceError};
 use crate::store::Patience;
 use crate::write::{Action, Outcome, Planned};
@@ -170,17 +171,17 @@ impl Answer {
 
 /// What is fresh in L1: the most frequent answer, with nothing made for the others. Of a hit that nobody is told of, not even the
 /// key is.
-pub(crate) fn hit<T: Send + Sync + 'static>(core: &Core, fields: &Fields) -> Option<Fetched<T>> {
+pub(crate) fn hit<T: Send + Sync + 'static>(core: &Core, key: &(impl Given + Clone)) -> Option<Fetched<T>> {
     let l1 = core.cache.l1.as_ref()?;
     let started = core.observer.begin_hit();
-    let key = core.identity_at_once(fields)?;
+    let identity = core.identity_at_once(key)?;
     let now = core.unix_now();
-    let entry = l1.get(&key, now)?;
+    let entry = l1.get(&identity, now)?;
     if freshness(entry.life, &core.entity().policy, now) != Freshness::Fresh {
         return None;
     }
     let fetched = Answer::new(entry.value?, entry.life, Origin::L1).fetched(now)?;
-    let text = || core.key(fields).map(|key| core.key_text(&key)).unwrap_or_default();
+    let text = || core.key(&key.clone().into_fields()).map(|key| core.key_text(&key)).unwrap_or_default();
     core.observer.hit_in_l1(text, started, now);
     Some(fetched)
 }

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use aws_sdk_dynamodb::operation::get_resource_policy::GetResourcePolicyError;
 use clap::Args;
 use larder::Address;
-use larder_auth::actions::kinds_of;
+use larder_auth::actions::{kinds_of, of_no_table};
 use larder_auth::policy::{Facts, Question, decide};
-use larder_auth::{Policy, Principal, is_rescue};
+use larder_auth::{Place, Policy, Principal, is_rescue};
 use larder_model::Arn;
 
 use super::file;
@@ -57,7 +57,7 @@ impl Explain {
             return Err(format!("DynamoDB has no action {action}; give one such as dynamodb:GetItem"));
         }
         let resource = match self.resource.as_str() {
-            "*" => "*".to_owned(),
+            "*" => of_no_table(&action).arn(Place { region: &self.region, account: &principal.account }),
             arn if arn.starts_with("arn:") => arn.to_owned(),
             table => format!("arn:aws:dynamodb:{}:{}:table/{table}", self.region, principal.account),
         };

@@ -185,6 +185,10 @@ impl $New {
     }
 
     fn given(&mut self, name: &str, members: &[&Member<'_>]) {
+        self.given_by(name, members, "");
+    }
+
+    fn given_by(&mut self, name: &str, members: &[&Member<'_>], each: &str) {
         let give: String = members.iter().map(|member| member.give()).collect();
         self.write(
             "
@@ -193,10 +197,32 @@ impl ::larder::Given for $Name {
         let mut fields = ::larder::Fields::new();
 $give        fields
     }
-}
+$each}
 ",
-            &[("Name", name), ("give", &give)],
+            &[("Name", name), ("give", &give), ("each", each)],
         );
+    }
+
+    /// What a key is made of, all of it or one by one: a read that memory answers makes no more than the text of its key.
+    fn given_key(&mut self, name: &str, members: &[Member<'_>]) {
+        let fields: String = members
+            .iter()
+            .map(|member| {
+                let (label, identifier) = (quoted(member.name), &member.identifier);
+                format!("            {label} => ::larder::__private::field(&self.{identifier}),\n")
+            })
+            .collect();
+        let each = fill(
+            "
+    fn field(&self, name: &str) -> ::std::option::Option<::std::borrow::Cow<'_, ::larder::Value>> {
+        match name {
+$fields            _ => ::std::option::Option::None,
+        }
+    }
+",
+            &[("fields", &fields)],
+        );
+        self.given_by(name, &members.iter().collect::<Vec<_>>(), &each);
     }
 
     /// The type of what a source gives: what is given and not in the key. Where one thing of it must be given, a source may give that
@@ -236,7 +262,7 @@ impl ::larder::IntoLoad<$Value> for $kind {
     /// A key: made from its one field, or from a tuple of them.
     pub(super) fn key(&mut self, name: &str, about: &str, members: &[Member<'_>]) {
         self.declare(name, &[about.to_owned()], members, None, None);
-        self.given(name, &members.iter().collect::<Vec<_>>());
+        self.given_key(name, members);
         let names: Vec<&str> = members.iter().map(|member| member.identifier.as_str()).collect();
         let kinds: Vec<&str> = members.iter().map(|member| member.kind.as_str()).collect();
         let taken: Vec<String> = names.iter().map(|name| format!("key.{name}")).collect();
