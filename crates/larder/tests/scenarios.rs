@@ -242,7 +242,7 @@ impl Runner {
             }
         }
         for (name, wanted) in expect.get("record").and_then(Json::as_object).unwrap_or(&Map::new()) {
-            if self.told(entity, name, &fetched.fields) != repeated(wanted) {
+            if self.told(entity, name, &fetched.fields, true) != repeated(wanted) {
                 return Err(format!("{}: `{name}` is not as expected", self.about));
             }
         }
