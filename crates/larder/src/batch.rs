@@ -97,18 +97,15 @@ impl<R: Record> Shelf<R> {
     /// ```
     pub async fn put_many<D: Draft<R>>(&self, drafts: impl IntoIterator<Item = D>) -> Vec<Result<R, Error>> {
         let core = &self.core;
-        let drafts = drafts.into_iter().map(|draft| {
-            let version = draft.version();
-            (draft.into_fields(), version)
-        });
-        let drafts: Vec<_> = drafts.collect();
+        let drafts: Vec<_> = drafts.into_iter().map(|draft| shelf::drawn(core, draft)).collect();
         let now = core.unix_now();
         if !is_plain(core) {
             return put_one_by_one(core, drafts).await;
         }
         let items: Vec<Result<Item, Error>> = drafts
             .into_iter()
-            .map(|(fields, _)| {
+            .map(|drawn| {
+                let (fields, _) = drawn?;
                 let item = core.item(core.checked(fields)?, core.now(), true)?;
                 match oversize::is_oversize(core, &item) {
                     false => Ok(item),
@@ -174,19 +171,22 @@ impl<R: Record> Shelf<R> {
 /// Writes records by themselves, several keys at a time. Those of one key follow each other.
 async fn put_one_by_one<R: Record>(
     core: &Arc<Core>,
-    drafts: Vec<(Fields, Option<i64>)>,
+    drafts: Vec<Result<(Fields, Option<i64>), Error>>,
 ) -> Vec<Result<R, Error>> {
     let count = drafts.len();
     let mut of_key: HashMap<Option<Vec<u8>>, Vec<_>> = HashMap::new();
-    for (at, (fields, version)) in drafts.into_iter().enumerate() {
+    for (at, drawn) in drafts.into_iter().enumerate() {
         // Without a key there is nothing to write, and the put says why.
-        let key = core.key(&fields).ok().map(|key| item_bytes::encode(&key));
-        of_key.entry(key).or_default().push((at, fields, version));
+        let key = drawn.as_ref().ok().and_then(|(fields, _)| core.key(fields).ok());
+        of_key.entry(key.map(|key| item_bytes::encode(&key))).or_default().push((at, drawn));
     }
     let writes = futures_util::stream::iter(of_key.into_values()).map(|drafts| async move {
         let mut outcomes = Vec::with_capacity(drafts.len());
-        for (at, fields, version) in drafts {
-            let put = core.put(fields, version).await;
+        for (at, drawn) in drafts {
+            let put = match drawn {
+                Ok((fields, version)) => core.put(fields, version).await,
+                Err(error) => Err(error),
+            };
             outcomes.push((at, put.and_then(|(item, _)| shelf::read(core, &item, core.unix_now()))));
         }
         outcomes

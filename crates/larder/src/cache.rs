@@ -355,6 +355,12 @@ impl<R: Record> Shelf<R> {
         Box::pin(read::fetch(subject, loader)).await
     }
 
+    /// What L1 has of a key and may be given: a fetch without all that another answer needs.
+    #[doc(hidden)]
+    pub fn in_memory(&self, key: &Fields) -> Option<Fetched<R>> {
+        read::hit(&self.core, key)
+    }
+
     /// Checks a record and writes it after this call has returned; see [`System::drain`](crate::System::drain).
     ///
     /// It overwrites what is there, whatever its version. Readers in this process see it at once. The only
@@ -375,7 +381,8 @@ impl<R: Record> Shelf<R> {
     pub async fn put_behind(&self, draft: impl Draft<R>) -> Result<R, Error> {
         let core = &self.core;
         let now = core.unix_now();
-        let item = core.item(core.checked(draft.into_fields())?, timestamp(now), true)?;
+        let (fields, _) = shelf::drawn(core, draft)?;
+        let item = core.item(core.checked(fields)?, timestamp(now), true)?;
         let record = shelf::read(core, &item, now)?;
         core.queue(item)?;
         Ok(record)

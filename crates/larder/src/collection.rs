@@ -285,6 +285,14 @@ impl System {
     }
 }
 
+impl<G> Collection<G> {
+    /// The member that stands for all: its policy and its source are those of the collection.
+    #[doc(hidden)]
+    pub fn lead(&self) -> &str {
+        lead(&self.members).map_or("", |core| core.name())
+    }
+}
+
 impl<G: Gather> Collection<G> {
     /// Writes records of one partition together, each over what was there. Others in the partition stay.
     ///
@@ -478,8 +486,8 @@ impl<G: Gather> Collection<G> {
     }
 
     fn subject(&self, fields: Fields) -> Result<Gathered<G>, Error> {
-        let lead = self.members.iter().find(|core| is_single(core)).or_else(|| self.members.first());
-        let lead = lead.ok_or_else(|| Error::NotAllowed("the collection has no members".to_owned()))?;
+        let lead = lead(&self.members)
+            .ok_or_else(|| Error::NotAllowed("the collection has no members".to_owned()))?;
         let wrong = |cause| Error::Key { entity: lead.name().to_owned(), cause };
         let (_, access) = lead.access(None)?;
         let values = access.arguments.iter().map(|argument| {
@@ -505,6 +513,10 @@ impl<G: Gather> Collection<G> {
             group: PhantomData,
         })
     }
+}
+
+fn lead(members: &[Arc<Core>]) -> Option<&Arc<Core>> {
+    members.iter().find(|core| is_single(core)).or_else(|| members.first())
 }
 
 /// Whether a partition has one record of the entity at most.

@@ -52,7 +52,8 @@ impl<R: Record> Shelf<R> {
     /// # }
     /// ```
     pub async fn create(&self, draft: impl Draft<R>) -> Result<R, Error> {
-        let item = self.core.create(draft.into_fields()).await?;
+        let (fields, _) = shelf::drawn(&self.core, draft)?;
+        let item = self.core.create(fields).await?;
         shelf::read(&self.core, &item, self.core.unix_now())
     }
 
@@ -78,8 +79,7 @@ impl<R: Record> Shelf<R> {
     /// ```
     pub async fn put(&self, draft: impl Draft<R>) -> Result<Put<R>, Error> {
         let core = &self.core;
-        let version = draft.version();
-        let fields = draft.into_fields();
+        let (fields, version) = shelf::drawn(core, draft)?;
         let spare = (core.entity().policy.on_error == OnError::Open).then(|| fields.clone());
         let (item, changed, store_error) = match (core.put(fields, version).await, spare) {
             (Ok((item, changed)), _) => {

@@ -240,6 +240,23 @@ pub trait Draft<R>: Given {
     fn version(&self) -> Option<i64> {
         self.kept().and_then(|kept| kept.version)
     }
+
+    /// Whether an index showed a part of it: what it did not show would be removed by a write, which is refused.
+    fn is_part(&self) -> bool {
+        self.kept().is_some_and(Kept::is_part)
+    }
+}
+
+/// What is written of a draft: its fields, and the version that was read.
+pub(crate) fn drawn<R>(core: &Core, draft: impl Draft<R>) -> Result<(Fields, Option<i64>), Error> {
+    if draft.is_part() {
+        return Err(Error::NotAllowed(format!(
+            "this {name} is the part that an index shows: its other fields would be removed; read it by its key and put that, or update it",
+            name = core.name()
+        )));
+    }
+    let version = draft.version();
+    Ok((draft.into_fields(), version))
 }
 
 impl Draft<Entry> for Fields {}
@@ -270,6 +287,7 @@ pub struct Kept {
     pub(crate) version: Option<i64>,
     pub(crate) expires: Option<UnixTime>,
     removed: Option<UnixTime>,
+    is_part: bool,
     /// Of each lifecycle, where the item has one.
     states: Vec<Option<StateFound>>,
 }
@@ -289,6 +307,7 @@ impl Kept {
             version: core.version(item),
             expires: core.expires(item),
             removed: core.removed(item),
+            is_part: false,
             states: core.entity().lifecycles.iter().map(|lifecycle| state_found(lifecycle, item)).collect(),
             core: Arc::clone(core),
         }
@@ -308,6 +327,11 @@ impl Kept {
     /// The version, where the schema says `versions on`.
     pub fn version(&self) -> Option<i64> {
         self.version
+    }
+
+    /// Whether it was read from an index that shows a part of each record.
+    pub fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// The key as it is stored.
@@ -477,7 +501,7 @@ impl Draft<Self> for Entry {
 pub(crate) fn read<V: View>(core: &Arc<Core>, item: &Item, now: UnixTime) -> Result<V, Error> {
     let mut fields = core.fields(item, now)?;
     core.complete(&mut fields, item)?;
-    view(core, item, fields)
+    view(core, item, fields, Kept::of(core, item))
 }
 
 /// The same of an item of which an index shows only its keys and some attributes.
@@ -489,11 +513,10 @@ pub(crate) fn read_part<V: View>(
 ) -> Result<V, Error> {
     let mut fields = core.fields(item, now)?;
     core.entity().add_empty_sets(&mut fields, Some(shown));
-    view(core, item, fields)
+    view(core, item, fields, Kept { is_part: true, ..Kept::of(core, item) })
 }
 
-fn view<V: View>(core: &Arc<Core>, item: &Item, fields: Fields) -> Result<V, Error> {
-    let kept = Kept::of(core, item);
+fn view<V: View>(core: &Arc<Core>, item: &Item, fields: Fields, kept: Kept) -> Result<V, Error> {
     V::read(fields, kept).map_err(|cause| Error::Corrupt {
         entity: core.name().to_owned(),
         key: core.key_text(&core.key_of(item)),

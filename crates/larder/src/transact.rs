@@ -16,7 +16,7 @@ use larder_schema::Fields;
 
 use crate::entity::{Core, and};
 use crate::record::{Changes, Refused};
-use crate::shelf::{Draft, Given, Record, Shelf};
+use crate::shelf::{self, Draft, Given, Record, Shelf};
 use crate::store::Cancellation;
 use crate::write::{self, Action, Outcome, Over, Planned};
 use crate::{Error, Obstacle, System, Update, batch, store};
@@ -116,13 +116,13 @@ impl fmt::Debug for Transaction {
 impl Transaction {
     /// Writes a record that is not there yet. A `sequence` has to be given.
     pub fn create<R: Record>(self, shelf: &Shelf<R>, draft: impl Draft<R>) -> Self {
-        self.step(&shelf.core, Ok(Work::Create(draft.into_fields())))
+        self.step(&shelf.core, shelf::drawn(&shelf.core, draft).map(|(fields, _)| Work::Create(fields)))
     }
 
     /// Writes a record, there or not.
     pub fn put<R: Record>(self, shelf: &Shelf<R>, draft: impl Draft<R>) -> Self {
-        let version = draft.version();
-        self.step(&shelf.core, Ok(Work::Put { fields: draft.into_fields(), version }))
+        let drawn = shelf::drawn(&shelf.core, draft);
+        self.step(&shelf.core, drawn.map(|(fields, version)| Work::Put { fields, version }))
     }
 
     /// Makes an update.

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use larder::text::{self, Reader};
 use larder::{
-    Entry, Environment, Error, Fetched, Fields, Lease, Load, Look, Origin, Schema, Shelf, StaleReason, Store,
-    System, Value,
+    Entries, Entry, Environment, Error, Fetched, Fields, Lease, Load, Look, Origin, Schema, Shelf,
+    StaleReason, Store, System, Value,
 };
 use larder_schema::schema::Entity;
 use larder_schema::{NoFiles, Type};
@@ -75,17 +75,22 @@ struct Runner {
     leases: BTreeMap<String, Lease<Entry>>,
     cursor: Option<String>,
     about: String,
+    stage: String,
 }
 
 impl Runner {
     async fn open(store: &Store, stage: &str) -> Self {
-        let text = fs::read_to_string(directory().join("scenarios.larder")).unwrap();
-        let schema =
-            Schema::load("scenarios.larder", &text, &mut NoFiles, &Environment::new()).schema.unwrap();
+        Self::open_schema(store, stage, "scenarios.larder").await
+    }
+
+    async fn open_schema(store: &Store, stage: &str, file: &str) -> Self {
+        let text = fs::read_to_string(directory().join(file)).unwrap();
+        let schema = Schema::load(file, &text, &mut NoFiles, &Environment::new()).schema.unwrap();
         let environment = Environment::from([("SCENARIOS_STAGE".to_owned(), stage.to_owned())]);
         let system = System::open_with(schema, store.clone(), environment).await.unwrap();
         system.provision().await.unwrap();
-        Self { system, leases: BTreeMap::new(), cursor: None, about: String::new() }
+        let stage = stage.to_owned();
+        Self { system, leases: BTreeMap::new(), cursor: None, about: String::new(), stage }
     }
 
     fn entity(&self, name: &str) -> &Entity {
@@ -111,11 +116,14 @@ impl Runner {
         given.into_iter().map(one).collect()
     }
 
-    fn told(&self, entity: &str, name: &str, fields: &Fields) -> Json {
-        let kind = &self.entity(entity).field(name).unwrap().kind;
-        let Some(value) = fields.get(name) else { return Json::Null };
-        let mut told = text::to_json(self.system.schema(), kind, value);
-        if let (Type::Set(_), Some(members)) = (kind, told.as_array_mut()) {
+    fn told(&self, entity: &str, name: &str, fields: &Fields, fills: bool) -> Json {
+        let field = self.entity(entity).field(name).unwrap();
+        // A record by names has what is stored; the types of a program fill in what is not.
+        let Some(value) = fields.get(name).or(field.checks.default.as_ref().filter(|_| fills)) else {
+            return Json::Null;
+        };
+        let mut told = text::to_json(self.system.schema(), &field.kind, value);
+        if let (Type::Set(_), Some(members)) = (&field.kind, told.as_array_mut()) {
             members.sort_by_key(ToString::to_string);
         }
         told
@@ -130,7 +138,7 @@ impl Runner {
             let record = record.unwrap_or_else(|| panic!("{}: there is no record", self.about));
             for (name, wanted) in wanted.as_object().unwrap() {
                 assert!(
-                    self.told(entity, name, &record.fields) == repeated(wanted),
+                    self.told(entity, name, &record.fields, true) == repeated(wanted),
                     "{}: `{name}` is not as expected",
                     self.about
                 );
@@ -234,7 +242,7 @@ impl Runner {
             }
         }
         for (name, wanted) in expect.get("record").and_then(Json::as_object).unwrap_or(&Map::new()) {
-            if self.told(entity, name, &fetched.fields) != repeated(wanted) {
+            if self.told(entity, name, &fetched.fields, true) != repeated(wanted) {
                 return Err(format!("{}: `{name}` is not as expected", self.about));
             }
         }
@@ -313,6 +321,13 @@ impl Runner {
                     self.check_record(name, Some(&put), expect);
                 }
             }
+            "put_earlier" => {
+                let earlier =
+                    Self::open_schema(self.system.store(), &self.stage, "earlier/scenarios.larder").await;
+                let fields = earlier.fields(name, &step["fields"]);
+                earlier.system.entries(name).unwrap().put(fields).await.unwrap();
+            }
+            "put_shown" => self.put_shown(step, expect).await,
             "put_behind" => {
                 if let Some(put) = self.outcome(self.shelf(step).put_behind(key("fields")).await, expect) {
                     self.check_record(name, Some(&put), expect);
@@ -343,7 +358,7 @@ impl Runner {
                 let values: Vec<Json> = found
                     .into_iter()
                     .map(|(_, found)| {
-                        found.unwrap().map_or(Json::Null, |one| self.told(name, field, &one.fields))
+                        found.unwrap().map_or(Json::Null, |one| self.told(name, field, &one.fields, true))
                     })
                     .collect();
                 assert_eq!(json!(values), expect["values"], "{}", self.about);
@@ -372,7 +387,9 @@ impl Runner {
                 }
                 self.outcome(transaction.run().await, expect);
             }
-            "collection_put" | "collection_get" | "collection_delete" => self.collection(step, expect).await,
+            "collection_put" | "collection_get" | "collection_delete" | "collection_fetch" => {
+                self.collection(step, expect).await
+            }
             "claim" => {
                 let lifecycle = self.shelf(step).lifecycle(step["lifecycle"].as_str().unwrap()).unwrap();
                 let take = usize::try_from(step["take"].as_u64().unwrap()).unwrap();
@@ -477,9 +494,23 @@ impl Runner {
         };
         if let (Some(found), Some(wanted)) = (found, expect.get("values")) {
             let field = step["field"].as_str().unwrap();
-            let values: Vec<Json> = found.iter().map(|one| self.told(name, field, &one.fields)).collect();
+            let values: Vec<Json> =
+                found.iter().map(|one| self.told(name, field, &one.fields, false)).collect();
             assert_eq!(json!(values), *wanted, "{}", self.about);
         }
+    }
+
+    async fn put_shown(&self, step: &Json, expect: &Json) {
+        let name = step["entity"].as_str().unwrap();
+        let (shelf, partition) = (self.shelf(step), self.fields(name, &step["partition"]));
+        let index = step["index"].as_str().unwrap();
+        let shown = shelf.index_by(index, partition).all().await.unwrap().remove(0);
+        assert!(shown.kept().is_part(), "{}", self.about);
+        self.outcome(shelf.put(shown.clone()).await, expect);
+        self.outcome(shelf.create(shown.clone()).await, expect);
+        self.outcome(shelf.put_behind(shown.clone()).await, expect);
+        self.outcome(shelf.put_many([shown.clone()]).await.remove(0), expect);
+        self.outcome(self.system.transaction().put(&shelf, shown).run().await, expect);
     }
 
     async fn collection(&self, step: &Json, expect: &Json) {
@@ -498,12 +529,34 @@ impl Runner {
                     assert!(found.is_none(), "{}", self.about);
                     return;
                 };
-                let found = found.unwrap();
-                for (name, records) in members {
-                    for (record, wanted) in found.of(name).zip(records.as_array().unwrap()) {
-                        self.check_record(name, Some(record), &json!({"record": wanted}));
-                    }
-                    assert_eq!(found.of(name).count(), records.as_array().unwrap().len(), "{}", self.about);
+                self.check_members(&found.unwrap(), members);
+            }
+            "collection_fetch" => {
+                let loads = Arc::new(AtomicUsize::new(0));
+                let (counted, source) = (Arc::clone(&loads), step["source"].clone());
+                let members: Vec<(String, Fields)> = source["members"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|(name, records)| {
+                        records.as_array().unwrap().iter().map(|one| (name.clone(), self.fields(name, one)))
+                    })
+                    .collect();
+                let load = move |_: Fields| {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    let fails = source["fails"].as_str().map(str::to_owned);
+                    let found = (source["absent"] != true).then(|| members.clone());
+                    async move { fails.map_or(Ok(found), |fails| Err(std::io::Error::other(fails))) }
+                };
+                let fetched = collection.fetch(key(), load).await;
+                assert_eq!(json!(loads.load(Ordering::SeqCst)), expect["loads"], "{}", self.about);
+                if let Some(raises) = expect.get("raises") {
+                    let error = fetched.unwrap_err();
+                    let own = error.loader_error::<std::io::Error>().unwrap();
+                    assert_eq!(json!(own.to_string()), *raises, "{}", self.about);
+                } else if let Some(fetched) = self.outcome(fetched, expect) {
+                    assert_eq!(json!(fetched.origin().to_string()), expect["origin"], "{}", self.about);
+                    self.check_members(&fetched, expect["members"].as_object().unwrap());
                 }
             }
             _ => assert_eq!(
@@ -512,6 +565,15 @@ impl Runner {
                 "{}",
                 self.about
             ),
+        }
+    }
+
+    fn check_members(&self, found: &Entries, members: &Map<String, Json>) {
+        for (name, records) in members {
+            for (record, wanted) in found.of(name).zip(records.as_array().unwrap()) {
+                self.check_record(name, Some(record), &json!({"record": wanted}));
+            }
+            assert_eq!(found.of(name).count(), records.as_array().unwrap().len(), "{}", self.about);
         }
     }
 

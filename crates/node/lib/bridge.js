@@ -4,7 +4,7 @@
 // alone does not keep it.
 "use strict";
 
-const { errorOf } = require("./errors.js");
+const { DownError, LarderError, SourceError, errorOf } = require("./errors.js");
 
 const { Bridge } = require("../larder.node");
 
@@ -13,11 +13,14 @@ const LOAD = 1;
 const GIVEN_UP = 2;
 const LOADER_GONE = 3;
 const LEASE_LOST = 4;
+const THROWN_GONE = 5;
 
 /** What each call that waits is told its answer by. */
 const waiting = new Map();
 /** Loaders by number, until the layer says that they will not be called any more. */
 const loaders = new Map();
+/** What loaders threw, by the calls that they ended, until the layer has forgotten it. */
+const thrown = new Map();
 /** Calls of loaders that run. */
 const loading = new Map();
 /** What is told that a lease is lost. */
@@ -45,6 +48,9 @@ const bridge = new Bridge((what, id, text) => {
       break;
     case LEASE_LOST:
       leases.get(id)?.(JSON.parse(text));
+      break;
+    case THROWN_GONE:
+      thrown.delete(id);
       break;
   }
 });
@@ -137,14 +143,20 @@ async function load(number, { call, key, etag, lastModified }) {
   try {
     text = JSON.stringify(await loader.load(key, known));
   } catch (error) {
-    try {
-      text = JSON.stringify(loader.failed(error));
-    } catch {
-      text = JSON.stringify({ failed: "the loader failed, and what it threw cannot be told" });
-    }
+    thrown.set(call, error);
+    text = JSON.stringify(loader.failed(error));
   }
   loading.delete(call);
   bridge.loaded(call, text);
 }
 
-module.exports = { bridge, call, callNow, fetch, keep, leases };
+/** What a loader threw comes back as it was; where the store failed too, the error of both has it as its cause. */
+function asThrown(error) {
+  if (!(error instanceof LarderError) || !thrown.has(error.thrown)) return error;
+  const own = thrown.get(error.thrown);
+  if (error instanceof SourceError) return own;
+  if (error instanceof DownError) error.cause = own;
+  return error;
+}
+
+module.exports = { asThrown, bridge, call, callNow, fetch, keep, leases };

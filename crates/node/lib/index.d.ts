@@ -114,7 +114,7 @@ export interface SystemBase<S extends SystemTypes> extends AsyncDisposable {
   /** Makes the tables and indexes that are missing, on a store that is not embedded. */
   provision(): Promise<void>;
   /** Waits for what is written behind, at most so long, and says what was not written. */
-  drain(deadline?: Duration): Promise<Drained>;
+  drain(deadline?: Duration, options?: Cancellable): Promise<Drained>;
   /** Waits as long as the schema's `drain` says, and lets go of the store that it opened. */
   close(): Promise<Drained>;
   /** What was counted, as Prometheus reads it. */
@@ -131,6 +131,8 @@ export interface Drained {
 /** What is known of a record besides its fields. It is not enumerated, and a copy does not have it. */
 export interface About {
   readonly version?: number;
+  /** It is what an index shows of a record, and not all of it: it cannot be put back. */
+  readonly partial?: true;
   /** When it ends. */
   readonly expires?: Date;
   /** When the store removes it. */
@@ -212,7 +214,7 @@ export interface Shelf<E extends EntityTypes = AnyEntity> {
   /** Makes a key a miss. */
   forget(key: KeyOf<E>, options?: Cancellable): Promise<void>;
   /** The number that `create` would take. */
-  nextSequence(fields: Partial<E["new"]>): Promise<number>;
+  nextSequence(fields: Partial<E["new"]>, options?: Cancellable): Promise<number>;
   /** One for each key: its record, `undefined`, or the error it failed with. */
   getMany(keys: Iterable<KeyOf<E>>, options?: Cancellable): Promise<(Kept<E["record"]> | undefined | LarderError)[]>;
   putMany(records: Iterable<E["new"] | Kept<E["record"]>>, options?: Cancellable): Promise<(Kept<E["record"]> | LarderError)[]>;
@@ -228,9 +230,9 @@ export interface Shelf<E extends EntityTypes = AnyEntity> {
   /** All records, where the schema allows that to be asked. */
   scan(options?: ScanOptions): Listing<E["record"]>;
   /** What would be removed, and its price. `run` removes it. */
-  invalidate(which: { by?: Partial<E["new"]>; label?: string }): Promise<Plan>;
+  invalidate(which: { by?: Partial<E["new"]>; label?: string }, options?: Cancellable): Promise<Plan>;
   /** The same of what has expired and is still there. */
-  sweep(): Promise<Plan>;
+  sweep(options?: Cancellable): Promise<Plan>;
   stats(): Stats;
   lifecycle<L extends keyof E["lifecycles"]>(name: L): Lifecycle<E, E["lifecycles"][L]>;
 }
@@ -359,7 +361,9 @@ export interface Lifecycle<E extends EntityTypes = AnyEntity, L extends Lifecycl
   run<T extends keyof L["transitions"] & string>(
     key: KeyOf<E>,
     transition: T,
-    ...params: Params<L["transitions"][T]>
+    ...params: keyof L["transitions"][T] extends never
+      ? [params?: undefined, options?: Cancellable]
+      : [params: L["transitions"][T], options?: Cancellable]
   ): Promise<Kept<E["record"]>>;
   standing(key: KeyOf<E>, options?: Cancellable): Promise<Standing<E, L> | undefined>;
   /** What a claim would take, in that order. */
@@ -368,7 +372,7 @@ export interface Lifecycle<E extends EntityTypes = AnyEntity, L extends Lifecycl
   stuck(group?: L["group"], options?: ListOptions): Promise<Standing<E, L>[]>;
   inState(state: L["states"], options?: ListOptions & { group?: L["group"] }): Promise<Standing<E, L>[]>;
   /** Takes what is stuck away from whoever held it. */
-  release(key: KeyOf<E>): Promise<Kept<E["record"]>>;
+  release(key: KeyOf<E>, options?: Cancellable): Promise<Kept<E["record"]>>;
   /** Takes what is due, one after the other, each held until it is ended. */
   claim(group?: L["group"], options?: ClaimOptions<L["group"]>): Claims<E, L>;
   /** Takes one by its key. */

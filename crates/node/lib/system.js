@@ -5,8 +5,8 @@ const { inspect } = require("node:util");
 const { writeSync } = require("node:fs");
 const { resolve } = require("node:path");
 
-const { bridge, call, callNow, fetch, keep, leases } = require("./bridge.js");
-const { LarderError, SourceError, DownError, errorOf } = require("./errors.js");
+const { asThrown, bridge, call, callNow, fetch, keep, leases } = require("./bridge.js");
+const { errorOf } = require("./errors.js");
 const { decoder, encode, millis, typesOf } = require("./values.js");
 
 /** Records that an iterator asks for at once. */
@@ -215,8 +215,8 @@ class System {
   }
 
   /** Waits for what is written behind, at most so long, and says what was not written. */
-  drain(deadline = "10s") {
-    return call("drain", { system: this.#id, millis: millis(deadline) });
+  drain(deadline = "10s", { signal } = {}) {
+    return call("drain", { system: this.#id, millis: millis(deadline) }, signal);
   }
 
   /** Waits for what is written behind as long as the schema's `drain` says, and lets go of the store that it opened. */
@@ -267,8 +267,6 @@ class Shelf {
   #types;
   #described;
   #shown;
-  /** Of keys that are being fetched: how often, and what a loader threw last. */
-  #fetching = new Map();
 
   constructor(system, name, described, types) {
     this.#system = system;
@@ -287,25 +285,15 @@ class Shelf {
   /** The record of a key, from L1, the store or the source: the loader is called when neither has it. */
   async fetch(key, load, { signal } = {}) {
     if (typeof load !== "function") throw new TypeError("a fetch needs a loader: fetch(key, async (key) => ({ … }))");
-    const given = JSON.stringify(this.encodeKey(key));
-    let fetching = this.#fetching.get(given);
-    if (!fetching) this.#fetching.set(given, (fetching = { count: 0, thrown: undefined }));
-    fetching.count += 1;
-    try {
-      return this.decode(await fetch(this.#system.id, this.name, given, this.#loader(given, load), signal));
-    } catch (error) {
-      throw asThrown(error, fetching.thrown);
-    } finally {
-      fetching.count -= 1;
-      if (fetching.count === 0) this.#fetching.delete(given);
-    }
-  }
-
-  #loader(given, load) {
-    return {
-      load: async (key, known) => loaded(await load(this.#asked(key), known), (fields) => this.encodeFields(fields, true)),
-      failed: (error) => failedBy(error, this.#fetching.get(given)),
+    const loader = {
+      load: async (asked, known) => loaded(await load(this.#asked(asked), known), (fields) => this.encodeFields(fields, true)),
+      failed: failedBy,
     };
+    try {
+      return this.decode(await fetch(this.#system.id, this.name, JSON.stringify(this.encodeKey(key)), loader, signal));
+    } catch (error) {
+      throw asThrown(error);
+    }
   }
 
   /** A key as a loader gets it: its one field, or an object. */
@@ -328,7 +316,8 @@ class Shelf {
   }
 
   async create(fields, { signal } = {}) {
-    return this.decode(await call("create", this.args({ fields: this.encodeFields(fields, false) }), signal));
+    const partial = fields?.$?.partial;
+    return this.decode(await call("create", this.args({ fields: this.encodeFields(fields, false), partial }), signal));
   }
 
   async put(record, { signal, version } = {}) {
@@ -361,8 +350,8 @@ class Shelf {
   }
 
   /** The number that `create` would take. */
-  nextSequence(fields) {
-    return call("nextSequence", this.args({ fields: this.encodeFields(fields, true) }));
+  nextSequence(fields, { signal } = {}) {
+    return call("nextSequence", this.args({ fields: this.encodeFields(fields, true) }), signal);
   }
 
   /** For each key its record, `undefined`, or the error it failed with. */
@@ -422,13 +411,13 @@ class Shelf {
   }
 
   /** What would be removed, and its price: `await (await shelf.invalidate({ by, label })).run()` removes it. */
-  async invalidate({ by = {}, label } = {}) {
-    return new Plan(await call("plan", this.args({ by: this.encodeFields(by, false), label })));
+  async invalidate({ by = {}, label } = {}, { signal } = {}) {
+    return new Plan(await call("plan", this.args({ by: this.encodeFields(by, false), label }), signal));
   }
 
   /** The same of what has expired and is still there. */
-  async sweep() {
-    return new Plan(await call("plan", this.args({ sweep: true })));
+  async sweep({ signal } = {}) {
+    return new Plan(await call("plan", this.args({ sweep: true }), signal));
   }
 
   stats() {
@@ -491,7 +480,7 @@ class Shelf {
   }
 
   encodeDraft(record, version = record?.$?.version) {
-    return { fields: this.encodeFields(record, true), version };
+    return { fields: this.encodeFields(record, true), version, partial: record?.$?.partial };
   }
 
   encodeChanges({ set = {}, add = {}, append = {}, insert = {}, remove = {}, insertAt = {}, removeAt = {}, clear = [] }) {
@@ -600,18 +589,8 @@ function messageOf(error) {
   }
 }
 
-function failedBy(error, fetching) {
-  const message = messageOf(error);
-  if (fetching) fetching.thrown = { error, message };
-  return { failed: message, permanent: typeof error === "object" && error !== null && permanents.has(error) };
-}
-
-/** What a loader threw comes back as it was; where the store failed too, the error of both has it as its cause. */
-function asThrown(error, thrown) {
-  if (!thrown || !(error instanceof LarderError) || error.reason !== thrown.message) return error;
-  if (error instanceof SourceError) return thrown.error;
-  if (error instanceof DownError) error.cause = thrown.error;
-  return error;
+function failedBy(error) {
+  return { failed: messageOf(error), permanent: typeof error === "object" && error !== null && permanents.has(error) };
 }
 
 // --------------------------------------------------------------------------------------------------------------- queries
@@ -714,7 +693,7 @@ class Transaction {
   }
 
   create(entity, fields) {
-    return this.#step(entity, (shelf) => ({ do: "create", fields: shelf.encodeFields(fields, false) }));
+    return this.#step(entity, (shelf) => ({ do: "create", fields: shelf.encodeFields(fields, false), partial: fields?.$?.partial }));
   }
   put(entity, record) {
     return this.#step(entity, (shelf) => ({ do: "put", ...shelf.encodeDraft(record) }));
@@ -750,7 +729,6 @@ class Collection {
   #system;
   #entities;
   #described;
-  #fetching = new Map();
 
   constructor(system, name, described, entities) {
     this.#system = system;
@@ -777,7 +755,10 @@ class Collection {
         throw errorOf({ kind: "not_allowed", message });
       }
       const shelf = this.#entities.get(entity);
-      encoded[entity] = Array.from(records, (record) => shelf.encodeFields(record, true));
+      encoded[entity] = Array.from(records, (record) => {
+        if (!record?.$?.partial) return shelf.encodeFields(record, true);
+        throw errorOf({ kind: "not_allowed", message: `this ${entity} is the part that an index shows: read it by its key` });
+      });
     }
     return encoded;
   }
@@ -801,11 +782,6 @@ class Collection {
   }
 
   async fetch(key, load, { signal } = {}) {
-    const encoded = this.#key(key);
-    const given = JSON.stringify(encoded);
-    let fetching = this.#fetching.get(given);
-    if (!fetching) this.#fetching.set(given, (fetching = { count: 0, thrown: undefined }));
-    fetching.count += 1;
     const loader = keep({
       load: async (asked, known) => {
         const shelf = this.#entities.get(this.#described.members[0]);
@@ -813,18 +789,15 @@ class Collection {
         const names = this.#described.key;
         return loaded(await load(names.length === 1 ? read[names[0]] : read, known), (members) => this.#encode(members));
       },
-      failed: (error) => failedBy(error, this.#fetching.get(given)),
+      failed: failedBy,
     });
     try {
-      const [members, about] = await call("collectionFetch", this.#args({ key: encoded, loader }), signal);
+      const [members, about] = await call("collectionFetch", this.#args({ key: this.#key(key), loader }), signal);
       const decoded = this.#decode(members);
       Object.defineProperty(decoded, "$", { value: aboutOf(about) });
       return decoded;
     } catch (error) {
-      throw asThrown(error, fetching.thrown);
-    } finally {
-      fetching.count -= 1;
-      if (fetching.count === 0) this.#fetching.delete(given);
+      throw asThrown(error);
     }
   }
 
@@ -911,8 +884,8 @@ class Lifecycle {
   }
 
   /** Takes what is stuck away from whoever held it. */
-  async release(key) {
-    return this.#shelf.decode(await call("releaseStuck", this.#args({ key: this.#shelf.encodeKey(key) })));
+  async release(key, { signal } = {}) {
+    return this.#shelf.decode(await call("releaseStuck", this.#args({ key: this.#shelf.encodeKey(key) }), signal));
   }
 
   /** Takes what is due, one after the other: `for await (const lease of shops.Shop.lifecycle("crawl").claim("DE"))`. */

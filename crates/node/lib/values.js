@@ -144,6 +144,8 @@ function encode(kind, value, types, path) {
       return typeof value === "boolean" ? value : odd(value, path);
     case "int":
       if (typeof value === "bigint") return value.toString();
+      // Beyond 2^53 nobody knows which whole number was meant.
+      if (Number.isInteger(value) && !Number.isSafeInteger(value)) return { [ODD]: String(value) };
       return Number.isFinite(value) ? value : odd(value, path);
     case "float":
       if (typeof value === "bigint") return value.toString();

@@ -66,6 +66,7 @@ struct On {
 struct Drawn {
     fields: Fields,
     version: Option<i64>,
+    is_part: bool,
 }
 
 impl Given for Drawn {
@@ -77,6 +78,10 @@ impl Given for Drawn {
 impl Draft<Entry> for Drawn {
     fn version(&self) -> Option<i64> {
         self.version
+    }
+
+    fn is_part(&self) -> bool {
+        self.is_part
     }
 }
 
@@ -145,6 +150,9 @@ impl On {
         if let Some(version) = kept.version() {
             about.insert("version".to_owned(), version.into());
         }
+        if kept.is_part() {
+            about.insert("partial".to_owned(), true.into());
+        }
         if let Some(ends) = kept.expires() {
             about.insert("expires".to_owned(), ends.millis().into());
         }
@@ -182,7 +190,11 @@ impl On {
     }
 
     fn draft(&self, json: &Json) -> Result<Drawn, Failure> {
-        Ok(Drawn { fields: self.given(&json["fields"])?, version: json["version"].as_i64() })
+        Ok(Drawn {
+            fields: self.given(&json["fields"])?,
+            version: json["version"].as_i64(),
+            is_part: json["partial"].as_bool().unwrap_or(false),
+        })
     }
 
     fn update(&self, key: &Json, changes: &Json) -> Result<Update<Entry>, Failure> {
@@ -426,7 +438,10 @@ impl Call {
 
     async fn open_store(&self) -> Answer {
         let store = match self.arguments["address"].as_str() {
-            None => Store::from_env().await?,
+            None => {
+                let store = Store::from_env().await?;
+                if store.place() == "memory:" { store } else { store.observed() }
+            }
             Some(address) => match address.parse::<Address>()? {
                 Address::Memory => Store::memory().await,
                 address => Store::open(&address).await?.observed(),
@@ -738,7 +753,7 @@ impl Call {
             "scan": plan.is_scan(),
             "text": plan.to_string(),
         });
-        self.shared.plans.insert(id, Arc::new(plan));
+        self.shared.plans.insert_of(self.id("system")?, id, Arc::new(plan));
         Ok(described)
     }
 
@@ -792,7 +807,7 @@ impl Call {
             claim = claim.strict();
         }
         let id = self.shared.next();
-        self.shared.claims.insert(id, Arc::new(lease::Claims::new(claim.await?)));
+        self.shared.claims.insert_of(self.id("system")?, id, Arc::new(lease::Claims::new(claim.await?)));
         Ok(id.into())
     }
 
@@ -826,7 +841,7 @@ impl Call {
             "owner": lease.owner(),
             "attempts": lease.attempts(),
         });
-        self.shared.leases.insert(id, Handle::keep(&self.shared, id, lease));
+        self.shared.leases.insert_of(self.id("system")?, id, Handle::keep(&self.shared, id, lease));
         // In this order: a bridge that goes away lets go of its systems first, of its leases afterwards.
         if let Err(closed) = self.system() {
             if let Some(handle) = self.shared.leases.remove(id) {
@@ -846,8 +861,9 @@ impl Call {
             "renew" | "until" => self.shared.leases.get(id),
             _ => self.shared.leases.remove(id),
         };
-        let handle = handle.ok_or_else(over)?;
+        // A closed system has let go of its leases.
         let on = self.on()?;
+        let handle = handle.ok_or_else(over)?;
         let order = match what {
             "renew" => Order::Renew,
             "until" => Order::Until,

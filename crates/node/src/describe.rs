@@ -1,4 +1,4 @@
-//! A schema as `larder.cjs` needs it: what each field is, what keys and partitions are made of, what can be called.
+//! A schema as `lib/system.js` needs it: what each field is, what keys and partitions are made of, what can be called.
 
 use larder::Schema;
 use larder_schema::schema::{Lifecycle, Type};

@@ -1,14 +1,16 @@
-//! Errors as JavaScript gets them: a kind, by which `larder.cjs` finds the class, a message, and the fields of it.
+//! Errors as JavaScript gets them: a kind, by which `lib/errors.js` finds the class, a message, and the fields of it.
 
 use larder::{Error, store};
 use serde_json::{Value as Json, json};
+
+use crate::loads::Thrown;
 
 /// Why a call failed.
 pub(crate) enum Failure {
     Layer(Box<Error>),
     /// The schema that was to be opened has errors: all of them, as `larder check` prints them.
     Schema(String),
-    /// What `larder.cjs` should not have sent.
+    /// What `lib` should not have sent.
     Misuse(String),
     Bug,
 }
@@ -112,6 +114,9 @@ pub(crate) fn error_json(error: &Error) -> Json {
         }
         _ => json!({ "kind": "not_allowed" }),
     };
+    if let Some(thrown) = error.loader_error::<Thrown>() {
+        json["thrown"] = thrown.id.into();
+    }
     json["message"] = error.to_string().into();
     json["transient"] = error.is_transient().into();
     json

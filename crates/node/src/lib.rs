@@ -68,6 +68,8 @@ const GIVEN_UP: u32 = 2;
 const LOADER_GONE: u32 = 3;
 /// A lease was lost.
 const LEASE_LOST: u32 = 4;
+/// What a loader threw is not told to anyone any more.
+const THROWN_GONE: u32 = 5;
 
 /// One thread of JavaScript, and all it has open.
 #[napi]
@@ -90,8 +92,14 @@ pub(crate) struct Shared {
     pub(crate) loads: Loads,
 }
 
-/// What JavaScript holds by number.
-pub(crate) struct Handles<T>(Mutex<HashMap<u32, T>>);
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// What JavaScript holds by number, each with the system that it is of, if it is of one.
+pub(crate) struct Handles<T>(Mutex<HashMap<u32, (Option<u32>, T)>>);
 
 impl<T> Default for Handles<T> {
     fn default() -> Self {
@@ -101,17 +109,29 @@ impl<T> Default for Handles<T> {
 
 impl<T: Clone> Handles<T> {
     pub(crate) fn get(&self, id: u32) -> Option<T> {
-        self.0.lock().get(&id).cloned()
+        self.0.lock().get(&id).map(|(_, value)| value.clone())
     }
 }
 
 impl<T> Handles<T> {
     pub(crate) fn insert(&self, id: u32, value: T) {
-        self.0.lock().insert(id, value);
+        self.0.lock().insert(id, (None, value));
+    }
+
+    /// For as long as this system is open.
+    pub(crate) fn insert_of(&self, system: u32, id: u32, value: T) {
+        self.0.lock().insert(id, (Some(system), value));
     }
 
     pub(crate) fn remove(&self, id: u32) -> Option<T> {
-        self.0.lock().remove(&id)
+        self.0.lock().remove(&id).map(|(_, value)| value)
+    }
+
+    /// Lets go of all that is of a system.
+    fn remove_of(&self, system: u32) {
+        let gone: Vec<_> = self.0.lock().extract_if(|_, (of, _)| *of == Some(system)).collect();
+        // Not under the lock: what ends may take its time.
+        drop(gone);
     }
 }
 
@@ -133,21 +153,23 @@ impl Shared {
         call: impl Future<Output = Result<Json, errors::Failure>> + Send + 'static,
     ) -> Option<String> {
         let answer = AssertUnwindSafe(call).catch_unwind().map(|done| match done {
-            Ok(Ok(value)) => json!({ "value": value }).to_string(),
-            Ok(Err(failure)) => json!({ "error": failure.json() }).to_string(),
-            Err(_) => json!({ "error": errors::Failure::bug().json() }).to_string(),
+            Ok(Ok(value)) => (json!({ "value": value }).to_string(), None),
+            Ok(Err(failure)) => (json!({ "error": failure.json() }).to_string(), Some(failure)),
+            Err(_) => (json!({ "error": errors::Failure::bug().json() }).to_string(), None),
         });
         let mut answer = Box::pin(answer);
         if begins_here {
             let _inside = RUNTIME.enter();
-            if let Poll::Ready(text) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            if let Poll::Ready((text, _)) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return Some(text);
             }
         }
         let shared = Arc::clone(self);
         RUNTIME.spawn(async move {
-            let text = answer.await;
+            let (text, failure) = answer.await;
             shared.tell(ANSWER, id, text);
+            // Not before: what a loader threw is kept as long as its error.
+            drop(failure);
         });
         None
     }
@@ -212,21 +234,26 @@ impl Bridge {
         Ok(calls::drained(&RUNTIME.block_on(system.close())).to_string())
     }
 
-    /// Lets go of something by its number: a lease, claims, a plan, a store, a system.
+    /// Lets go of something by its number: a lease, claims, a plan, a store, a system with all that is of it.
     #[napi]
     pub fn drop_handle(&self, id: u32) {
         let _inside = RUNTIME.enter();
         drop(self.0.leases.remove(id));
         drop(self.0.claims.remove(id));
         drop(self.0.plans.remove(id));
-        drop(self.0.systems.remove(id));
+        if let Some(system) = self.0.systems.remove(id) {
+            self.0.leases.remove_of(id);
+            self.0.claims.remove_of(id);
+            self.0.plans.remove_of(id);
+            drop(system);
+        }
         drop(self.0.stores.remove(id));
     }
 }
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        let systems: Vec<System> = self.0.systems.0.lock().drain().map(|(_, system)| system).collect();
+        let systems: Vec<System> = self.0.systems.0.lock().drain().map(|(_, (_, system))| system).collect();
         self.0.loads.close();
         for system in systems {
             let drained = RUNTIME.block_on(system.close());

@@ -5,6 +5,7 @@
 //! source's time was up, is told too.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +15,29 @@ use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
-use crate::{GIVEN_UP, LOAD, LOADER_GONE, Shared};
+use crate::{GIVEN_UP, LOAD, LOADER_GONE, Shared, THROWN_GONE};
+
+/// What a loader threw, by the number under which JavaScript keeps it until it is told that it is gone.
+#[derive(Debug)]
+pub(crate) struct Thrown {
+    shared: Arc<Shared>,
+    pub(crate) id: u32,
+    text: String,
+}
+
+impl fmt::Display for Thrown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl std::error::Error for Thrown {}
+
+impl Drop for Thrown {
+    fn drop(&mut self) {
+        self.shared.tell(THROWN_GONE, self.id, String::new());
+    }
+}
 
 const ENDED: &str = "the thread that it would be loaded on has ended";
 
@@ -113,10 +136,12 @@ impl Loader {
         waiting.answered = true;
         let answer: Json = serde_json::from_str(&answer)?;
         if let Some(failed) = answer.get("failed") {
-            let failed = failed.as_str().map_or_else(|| failed.to_string(), str::to_owned);
+            let text = failed.as_str().map_or_else(|| failed.to_string(), str::to_owned);
+            // It is kept under the number of the call that it ended.
+            let thrown = Thrown { shared: Arc::clone(&self.shared), id: call, text };
             return Err(match answer["permanent"].as_bool() {
-                Some(true) => Permanent::new(failed).into(),
-                _ => failed.into(),
+                Some(true) => Permanent::new(thrown).into(),
+                _ => thrown.into(),
             });
         }
         // Only a loader that said so has found nothing.

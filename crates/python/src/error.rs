@@ -1,20 +1,20 @@
 //! Errors of the layer as Python's: classes with fields, made in `larder/_errors.py`.
 
-use std::sync::Arc;
-
 use larder::Error;
 use larder::store;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyModule};
 
-use crate::load::{self, Raised};
+use crate::load::{self, Function};
 
 /// Why work failed.
 pub(crate) enum Failure {
     Layer(Error),
-    /// Of a fetch, with what its loaders raised.
-    Fetch(Error, Arc<Raised>),
+    /// Of a fetch with this loader.
+    Fetch(Error, Function),
+    /// An error that only Python knows: its kind and what it says.
+    Own(&'static str, String),
     /// What the program itself raised, or what was asked wrongly.
     Python(PyErr),
 }
@@ -41,7 +41,8 @@ impl Failure {
     pub(crate) fn into_err(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Layer(error) => made(py, &error),
-            Self::Fetch(error, raised) => load::failure(py, &error, &raised),
+            Self::Fetch(error, own) => load::failure(py, &error, &own),
+            Self::Own(kind, message) => raise(py, kind, &message),
             Self::Python(error) => error,
         }
     }

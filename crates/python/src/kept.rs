@@ -1,6 +1,9 @@
-//! A record as Python gets it: a `dict` of its fields, and what is known of it besides.
+//! A record as Python gets it: a `dict` of its fields, and what is known of it besides. Neither holds on to the store that it came from.
 
-use larder::{Entry, Fetched, Kept, Origin, StaleReason, System, UnixTime};
+use std::collections::BTreeSet;
+
+use larder::{Entry, Fetched, Origin, StaleReason, System, UnixTime};
+use larder_model::Item;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -10,13 +13,27 @@ use crate::{error, value};
 /// What is known of a record besides its fields.
 #[pyclass(frozen, module = "larder._native")]
 pub(crate) struct Meta {
-    pub(crate) kept: Kept,
-    origin: Option<Origin>,
-    stored_at: Option<UnixTime>,
-    age: f64,
-    store_error: Option<larder::Error>,
-    changed: Option<bool>,
-    lifecycles: Vec<String>,
+    how: How,
+    key: Item,
+    version: Option<i64>,
+    expires: Option<UnixTime>,
+    removed: Option<UnixTime>,
+    is_part: bool,
+    /// The state it was in, by lifecycle.
+    states: Vec<(String, Option<String>)>,
+}
+
+/// What a draft takes of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) version: Option<i64>,
+    pub(crate) is_part: bool,
+}
+
+impl Meta {
+    pub(crate) fn read(&self) -> Read {
+        Read { version: self.version, is_part: self.is_part }
+    }
 }
 
 #[pymethods]
@@ -24,80 +41,73 @@ impl Meta {
     /// Where it came from: l1, store, source or stale. `None` of what was not fetched.
     #[getter]
     fn origin(&self) -> Option<&'static str> {
-        self.origin.as_ref().map(|origin| match origin {
-            Origin::L1 => "l1",
-            Origin::Store => "store",
-            Origin::Source => "source",
-            _ => "stale",
-        })
+        self.how.origin
     }
 
     #[getter]
     fn stale_reason(&self) -> Option<&'static str> {
-        match self.origin.as_ref()? {
-            Origin::Stale(StaleReason::Refreshing) => Some("refreshing"),
-            Origin::Stale(StaleReason::SlowSource) => Some("slow_source"),
-            Origin::Stale(_) => Some("source_failed"),
-            _ => None,
-        }
+        self.how.stale_reason
     }
 
     /// How the source failed, where something stale is given because of that.
     #[getter]
-    fn stale_cause(&self) -> Option<String> {
-        match self.origin.as_ref()? {
-            Origin::Stale(StaleReason::SourceFailed(cause)) => Some(cause.to_string()),
-            _ => None,
-        }
+    fn stale_cause(&self) -> Option<&str> {
+        self.how.stale_cause.as_deref()
     }
 
     /// How old it was when it was given.
     #[getter]
     fn age<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let millis = (self.age * 1000.0) as i64;
+        let millis = (self.how.age * 1000.0) as i64;
         Ok(larder::jiff::SignedDuration::from_millis(millis).into_pyobject(py)?.into_any())
     }
 
     #[getter]
     fn stored_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.stored_at.map(|at| moment(py, at)).transpose()
+        self.how.stored_at.map(|at| moment(py, at)).transpose()
     }
 
     /// How the store failed, where the answer came without it.
     #[getter]
     fn store_error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.store_error.as_ref().map(|found| error::object(py, found)).transpose()
+        self.how.store_error.as_ref().map(|found| error::object(py, found)).transpose()
     }
 
     /// Whether a put changed anything.
     #[getter]
     fn changed(&self) -> Option<bool> {
-        self.changed
+        self.how.changed
     }
 
     #[getter]
     fn version(&self) -> Option<i64> {
-        self.kept.version()
+        self.version
+    }
+
+    /// Whether it is what an index shows of a record, and not all of it.
+    #[getter]
+    fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// When it ends.
     #[getter]
     fn expires<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.kept.expires().map(|at| moment(py, at)).transpose()
+        self.expires.map(|at| moment(py, at)).transpose()
     }
 
     /// When the store removes it.
     #[getter]
     fn removed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.kept.removed().map(|at| moment(py, at)).transpose()
+        self.removed.map(|at| moment(py, at)).transpose()
     }
 
     /// The state it was in, by lifecycle.
     #[getter]
     fn states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let states = PyDict::new(py);
-        for lifecycle in &self.lifecycles {
-            states.set_item(lifecycle, self.kept.state(lifecycle))?;
+        for (lifecycle, state) in &self.states {
+            states.set_item(lifecycle, state)?;
         }
         Ok(states)
     }
@@ -106,15 +116,15 @@ impl Meta {
     #[getter]
     fn stored_key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let key = PyDict::new(py);
-        for (name, stored) in self.kept.key() {
+        for (name, stored) in &self.key {
             key.set_item(name, value::stored_out(py, stored)?)?;
         }
         Ok(key)
     }
 
     fn __repr__(&self) -> String {
-        let origin = self.origin().map_or_else(|| "None".to_owned(), |origin| format!("'{origin}'"));
-        let version = self.version().map_or_else(|| "None".to_owned(), |version| version.to_string());
+        let origin = self.how.origin.map_or_else(|| "None".to_owned(), |origin| format!("'{origin}'"));
+        let version = self.version.map_or_else(|| "None".to_owned(), |version| version.to_string());
         format!("Meta(origin={origin}, version={version})")
     }
 }
@@ -125,19 +135,39 @@ pub(crate) fn moment(py: Python<'_>, at: UnixTime) -> PyResult<Bound<'_, PyAny>>
 }
 
 /// How a record was had.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct How {
-    pub(crate) origin: Option<Origin>,
-    pub(crate) stored_at: Option<UnixTime>,
-    pub(crate) age: f64,
-    pub(crate) store_error: Option<larder::Error>,
-    pub(crate) changed: Option<bool>,
+    origin: Option<&'static str>,
+    stale_reason: Option<&'static str>,
+    stale_cause: Option<String>,
+    stored_at: Option<UnixTime>,
+    age: f64,
+    store_error: Option<larder::Error>,
+    changed: Option<bool>,
 }
 
 impl How {
+    pub(crate) fn put(changed: bool, store_error: Option<&larder::Error>) -> Self {
+        Self { changed: Some(changed), store_error: store_error.cloned(), ..Self::default() }
+    }
+
+    /// In words: what a loader raised, and all that it saw, is not kept by a record.
     pub(crate) fn fetched<R>(fetched: &Fetched<R>) -> Self {
+        let (origin, stale_reason, stale_cause) = match fetched.origin() {
+            Origin::L1 => ("l1", None, None),
+            Origin::Store => ("store", None, None),
+            Origin::Source => ("source", None, None),
+            Origin::Stale(StaleReason::Refreshing) => ("stale", Some("refreshing"), None),
+            Origin::Stale(StaleReason::SlowSource) => ("stale", Some("slow_source"), None),
+            Origin::Stale(StaleReason::SourceFailed(cause)) => {
+                ("stale", Some("source_failed"), Some(cause.to_string()))
+            }
+            _ => ("stale", None, None),
+        };
         Self {
-            origin: Some(fetched.origin().clone()),
+            origin: Some(origin),
+            stale_reason,
+            stale_cause,
             stored_at: Some(fetched.stored_at()),
             age: fetched.age().as_secs_f64(),
             store_error: fetched.store_error().cloned(),
@@ -154,17 +184,37 @@ pub(crate) fn record_out<'py>(
     entry: &Entry,
     how: How,
 ) -> PyResult<Bound<'py, PyTuple>> {
+    part_out(py, system, entity, entry, how, None)
+}
+
+/// The same of what an index shows, of which only these fields are there.
+pub(crate) fn part_out<'py>(
+    py: Python<'py>,
+    system: &System,
+    entity: &str,
+    entry: &Entry,
+    how: How,
+    shown: Option<&BTreeSet<String>>,
+) -> PyResult<Bound<'py, PyTuple>> {
     let schema = system.schema();
-    let (fields, lifecycles) = match schema.entity(entity) {
-        Some((_, entity)) => (
-            value::fields_out(py, schema, entity, &entry.fields)?,
-            entity.lifecycles.iter().map(|lifecycle| lifecycle.name.clone()).collect(),
-        ),
+    let kept = entry.kept();
+    let (fields, states) = match schema.entity(entity) {
+        Some((_, entity)) => {
+            let state = |name: &String| (name.clone(), kept.state(name).map(str::to_owned));
+            let states = entity.lifecycles.iter().map(|lifecycle| state(&lifecycle.name)).collect();
+            (value::fields_out(py, schema, entity, &entry.fields, shown)?, states)
+        }
         None => (PyDict::new(py), Vec::new()),
     };
-    let How { origin, stored_at, age, store_error, changed } = how;
-    let kept = entry.kept().clone();
-    let meta = Meta { kept, origin, stored_at, age, store_error, changed, lifecycles };
+    let meta = Meta {
+        how,
+        key: kept.key().clone(),
+        version: kept.version(),
+        expires: kept.expires(),
+        removed: kept.removed(),
+        is_part: kept.is_part(),
+        states,
+    };
     (fields, Bound::new(py, meta)?).into_pyobject(py)
 }
 

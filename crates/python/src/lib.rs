@@ -5,7 +5,7 @@
 //! loop, unless it is there at once. Both are in `run.rs`.
 //!
 //! Promises:
-//! - No lock of Python's is held while Rust works or waits, and none of ours while Python is called.
+//! - No lock of Python's is held while Rust works or waits, but for the moment in which L1 answers, and none of ours while Python is called.
 //! - What a loader raises is what its callers get: the same object. What is not an `Exception` only its own caller gets.
 //! - A process that was forked is told so, whatever it calls.
 
@@ -21,6 +21,8 @@ mod shelf;
 mod store;
 mod system;
 mod value;
+
+use std::time::Duration;
 
 use pyo3::prelude::*;
 
@@ -43,7 +45,7 @@ mod _native {
     #[pymodule_export]
     use super::system::{System, open, prometheus};
     #[pymodule_export]
-    use super::{main, wait_for_loaders};
+    use super::{end, forked, main, wait_for_loaders};
 }
 
 /// The `larder` command; its exit code.
@@ -69,4 +71,17 @@ fn main(arguments: Vec<String>) -> u8 {
 #[pyfunction]
 fn wait_for_loaders(py: Python<'_>, seconds: f64) -> usize {
     py.detach(|| load::wait(seconds))
+}
+
+/// Keeps threads of ours out of Python from now on, and waits for those that are in it, at most so long.
+#[pyfunction]
+fn end(py: Python<'_>, seconds: f64) {
+    py.detach(|| run::end(Duration::try_from_secs_f64(seconds).unwrap_or_default()));
+}
+
+/// This process was forked: what was counted of threads is the other's.
+#[pyfunction]
+fn forked() {
+    load::forked();
+    run::forked();
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use larder::{Claim, Entry, Error, Standing, System};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tokio::sync::Mutex as Turn;
@@ -12,6 +11,7 @@ use crate::error::Failure;
 use crate::kept::{self, How, record, record_out};
 use crate::run::{self, Own, Reply};
 use crate::shelf::taken;
+use crate::system::{Handle, Slot};
 use crate::value;
 
 type Loop<'py> = Option<Bound<'py, PyAny>>;
@@ -27,9 +27,9 @@ struct Claiming {
 /// takes nothing from those who come later.
 #[pyclass(frozen, module = "larder._native")]
 pub(crate) struct Claims {
-    system: Own<System>,
+    handle: Arc<Handle>,
     entity: String,
-    claims: Own<Arc<Turn<Claiming>>>,
+    claims: Own<Arc<Slot<Arc<Turn<Claiming>>>>>,
 }
 
 impl Claiming {
@@ -47,23 +47,23 @@ impl Claiming {
 }
 
 impl Claims {
-    pub(crate) fn new(system: System, entity: String, claim: Claim<Entry>) -> Self {
-        let claims = Own::new(Arc::new(Turn::new(Claiming { asked: Some(claim), going: None })));
-        Self { system: Own::new(system), entity, claims }
+    pub(crate) fn new(handle: &Arc<Handle>, entity: String, claim: Claim<Entry>) -> Self {
+        let claims = Arc::new(Turn::new(Claiming { asked: Some(claim), going: None }));
+        Self { handle: Arc::clone(handle), entity, claims: Own::new(handle.keep(claims)) }
     }
 }
 
 #[pymethods]
 impl Claims {
-    /// The next lease, or `None`.
+    /// The next lease with its record, or `None`.
     #[pyo3(signature = (event_loop=None))]
     fn next<'py>(&self, py: Python<'py>, event_loop: Loop<'py>) -> Answer<'py> {
-        let (system, entity) = (self.system.get(py)?.clone(), self.entity.clone());
-        let turn = Arc::clone(self.claims.get(py)?);
+        let (system, handle, entity) = (self.handle.get(py)?, Arc::clone(&self.handle), self.entity.clone());
+        let turn = self.claims.get(py)?.get().ok_or_else(|| taken("claim"))?;
         run::run(py, event_loop, async move {
             let mut claiming = turn.lock().await;
             let next = claiming.going().await?.next().await?;
-            Ok(next.map_or_else(run::none, |lease| run::reply(Lease::new(system, entity, lease))))
+            Ok(next.map_or_else(run::none, |lease| held(&handle, &system, entity, lease)))
         })
     }
 }
@@ -71,50 +71,59 @@ impl Claims {
 /// Something that this worker holds.
 #[pyclass(frozen, module = "larder._native")]
 pub(crate) struct Lease {
-    system: Own<System>,
+    handle: Arc<Handle>,
     entity: String,
-    lease: Own<Mutex<Option<Arc<larder::Lease<Entry>>>>>,
-    record: Entry,
+    lease: Own<Arc<Slot<Arc<larder::Lease<Entry>>>>>,
     fence: i64,
     owner: String,
     attempts: i64,
 }
 
-impl Lease {
-    pub(crate) fn new(system: System, entity: String, lease: larder::Lease<Entry>) -> Self {
-        Self {
-            system: Own::new(system),
-            entity,
-            record: (*lease).clone(),
+/// A lease, and the record that is held: (lease, record).
+pub(crate) fn held(
+    handle: &Arc<Handle>,
+    system: &System,
+    entity: String,
+    lease: larder::Lease<Entry>,
+) -> Reply {
+    let (handle, system) = (Arc::clone(handle), system.clone());
+    Box::new(move |py| {
+        let record = record_out(py, &system, &entity, &lease, How::default())?;
+        let lease = Lease {
             fence: lease.fence(),
             owner: lease.owner().to_owned(),
             attempts: lease.attempts(),
-            lease: Own::new(Mutex::new(Some(Arc::new(lease)))),
-        }
-    }
+            lease: Own::new(handle.keep(Arc::new(lease))),
+            handle,
+            entity,
+        };
+        Ok((lease, record).into_pyobject(py)?.into_any())
+    })
+}
 
+impl Lease {
     fn held(&self, py: Python<'_>) -> PyResult<Arc<larder::Lease<Entry>>> {
-        self.lease.get(py)?.lock().clone().ok_or_else(|| taken("lease"))
+        self.lease.get(py)?.get().ok_or_else(|| self.over(py))
     }
 
     /// For its end. Whoever watches it lets go of it first.
     fn last(&self, py: Python<'_>) -> PyResult<larder::Lease<Entry>> {
-        let lease = self.lease.get(py)?.lock().take().ok_or_else(|| taken("lease"))?;
+        let slot = self.lease.get(py)?;
+        let lease = slot.take().ok_or_else(|| self.over(py))?;
         Arc::try_unwrap(lease).map_err(|lease| {
-            if let Ok(slot) = self.lease.get(py) {
-                *slot.lock() = Some(lease);
-            }
+            slot.put(lease);
             taken("lease")
         })
+    }
+
+    /// Why there is none any more.
+    fn over(&self, py: Python<'_>) -> PyErr {
+        self.handle.get(py).err().unwrap_or_else(|| taken("lease"))
     }
 }
 
 #[pymethods]
 impl Lease {
-    fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(record_out(py, self.system.get(py)?, &self.entity, &self.record, How::default())?.into_any())
-    }
-
     #[getter]
     fn fence(&self) -> i64 {
         self.fence
@@ -138,7 +147,7 @@ impl Lease {
     /// Whether it is still to be finished or given back.
     #[getter]
     fn is_held(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.lease.get(py)?.lock().is_some())
+        Ok(self.lease.get(py)?.get().is_some())
     }
 
     #[getter]
@@ -159,7 +168,7 @@ impl Lease {
 
     #[pyo3(signature = (event_loop=None))]
     fn finish<'py>(&self, py: Python<'py>, event_loop: Loop<'py>) -> Answer<'py> {
-        let (system, entity, lease) = (self.system.get(py)?.clone(), self.entity.clone(), self.last(py)?);
+        let (system, entity, lease) = (self.handle.get(py)?, self.entity.clone(), self.last(py)?);
         run::run(py, event_loop, async move {
             Ok(record(&system, &entity, lease.finish().await?, How::default()))
         })
@@ -173,7 +182,7 @@ impl Lease {
         params: &Bound<'py, PyAny>,
         event_loop: Loop<'py>,
     ) -> Answer<'py> {
-        let (system, entity) = (self.system.get(py)?.clone(), self.entity.clone());
+        let (system, entity) = (self.handle.get(py)?, self.entity.clone());
         let Some((_, described)) = system.schema().entity(&entity) else { return Err(taken("lease")) };
         let params = value::fields_in(system.schema(), described, params)?;
         let lease = self.last(py)?;
@@ -184,7 +193,7 @@ impl Lease {
 
     #[pyo3(signature = (event_loop=None))]
     fn release<'py>(&self, py: Python<'py>, event_loop: Loop<'py>) -> Answer<'py> {
-        let (system, entity, lease) = (self.system.get(py)?.clone(), self.entity.clone(), self.last(py)?);
+        let (system, entity, lease) = (self.handle.get(py)?, self.entity.clone(), self.last(py)?);
         run::run(py, event_loop, async move {
             Ok(record(&system, &entity, lease.release().await?, How::default()))
         })

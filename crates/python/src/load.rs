@@ -4,17 +4,18 @@
 //! while it runs there, and for what is fetched again behind an answer, it runs on a thread of ours. A loader of an event loop
 //! is called in that loop, in the context of the caller, and what it returns is awaited there.
 //!
-//! What a loader raises is kept while somebody fetches that key, and given to all of them. What is not an `Exception`, such as
-//! `KeyboardInterrupt`, is for the caller whose loader it was; the others are told that the load was interrupted.
+//! What a loader raises goes through the layer as it is, to all who wait for that load. What is not an `Exception`, such as
+//! `KeyboardInterrupt`, is for the caller whose loader it was, also where something stale could be given instead; the others are told
+//! that the load was interrupted.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use larder::{Fields, Known, Load, Permanent, Value};
-use parking_lot::{Condvar, Mutex};
+use larder::{Fields, Known, Load, Origin, Permanent, StaleReason};
+use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -29,12 +30,14 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Reads what a loader returned.
 pub(crate) type Read<T> = Arc<dyn Fn(&Bound<'_, PyAny>) -> PyResult<T> + Send + Sync>;
 
+/// The function of a fetch, which is told from that of any other by where it is.
+pub(crate) type Function = Arc<Py<PyAny>>;
+
 /// A loader, and where it is to run.
 pub(crate) struct Loader<T> {
-    function: Arc<Py<PyAny>>,
+    function: Function,
     place: Place,
     read: Read<T>,
-    raised: Arc<Raised>,
 }
 
 #[derive(Clone)]
@@ -54,7 +57,6 @@ impl<T: Send + 'static> Loader<T> {
         function: Bound<'_, PyAny>,
         in_time: bool,
         read: Read<T>,
-        raised: Arc<Raised>,
     ) -> PyResult<Self> {
         if !function.is_callable() {
             return Err(PyTypeError::new_err("load is not a function"));
@@ -67,7 +69,12 @@ impl<T: Send + 'static> Loader<T> {
                 context: Arc::new(py.import("contextvars")?.call_method0("copy_context")?.unbind()),
             },
         };
-        Ok(Self { function: Arc::new(function.unbind()), place, read, raised })
+        Ok(Self { function: Arc::new(function.unbind()), place, read })
+    }
+
+    /// What it is told by.
+    pub(crate) fn function(&self) -> Function {
+        Arc::clone(&self.function)
     }
 
     /// Calls it once.
@@ -76,9 +83,8 @@ impl<T: Send + 'static> Loader<T> {
         arguments: Arguments,
     ) -> impl Future<Output = Result<Load<T>, BoxError>> + Send + use<T> {
         let (sender, answer) = oneshot::channel::<Result<Load<T>, PyErr>>();
-        let (function, read, raised) =
-            (Arc::clone(&self.function), Arc::clone(&self.read), Arc::clone(&self.raised));
-        let place = self.place.clone();
+        let (function, read, place) = (self.function(), Arc::clone(&self.read), self.place.clone());
+        let by = self.function();
         async move {
             match place {
                 Place::Caller(waiting) => {
@@ -91,7 +97,7 @@ impl<T: Send + 'static> Loader<T> {
                     drop(Call::new(move |py| drop(sender.send(called(py, &function, arguments, &*read)))));
                 }
                 Place::Loop { event_loop, context } => {
-                    let asked = Python::try_attach(|py| {
+                    let asked = run::attached(|py| {
                         let told = Mutex::new(Some(Box::new(
                             move |py: Python<'_>, got: PyResult<Bound<'_, PyAny>>| {
                                 let loaded = got.and_then(|got| loaded(py, &got, &*read));
@@ -108,14 +114,14 @@ impl<T: Send + 'static> Loader<T> {
                     });
                     match asked {
                         Some(Ok(())) => {}
-                        Some(Err(error)) => return Err(raised.keep(error)),
+                        Some(Err(error)) => return Err(raised(error, by)),
                         None => return Err("Python is at its end".into()),
                     }
                 }
             }
             match answer.await {
                 Ok(Ok(load)) => Ok(load),
-                Ok(Err(error)) => Err(raised.keep(error)),
+                Ok(Err(error)) => Err(raised(error, by)),
                 Err(_) => {
                     Err("whoever was to load it was interrupted, or their event loop was closed".into())
                 }
@@ -234,138 +240,97 @@ impl Drop for Call {
     fn drop(&mut self) {
         // Its thread has its answer already, and what is fetched is for those who come later.
         if let (Some(work), Ok(runtime)) = (self.0.take(), run::runtime()) {
-            *RUNNING.lock() += 1;
+            RUNNING.fetch_add(1, Ordering::SeqCst);
             runtime.spawn_blocking(move || {
-                Python::try_attach(work);
-                *RUNNING.lock() -= 1;
-                ENDED.notify_all();
+                run::attached(work);
+                run::one_less(&RUNNING);
             });
         }
     }
 }
 
-/// How many loaders run on threads of ours.
-static RUNNING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
+/// How many loaders run on threads of ours. A number and no lock: a process that is forked could find a lock held by nobody.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
+/// Waits until none does, at most so long; how many still do.
 pub(crate) fn wait(seconds: f64) -> usize {
-    let deadline = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    let mut running = RUNNING.lock();
-    while *running > 0 && !ENDED.wait_until(&mut running, deadline).timed_out() {}
-    *running
+    run::wait_for_none(&RUNNING, Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
-/// The last thing that was raised, and how it is told.
-type Last = Mutex<Option<(String, PyErr)>>;
+/// A process that was forked has no threads of ours.
+pub(crate) fn forked() {
+    RUNNING.store(0, Ordering::SeqCst);
+}
 
-/// What loaders raised, as one caller is to see it.
+/// What a loader raised, on its way through the layer.
+#[derive(Debug)]
 pub(crate) struct Raised {
-    /// By any loader of the key.
-    shared: Arc<Last>,
-    /// By the caller's own, to end the caller.
-    own: Last,
+    error: PyErr,
+    /// Its class and what it says: of an error that is dropped where Python is not held nothing could be asked.
+    text: String,
+    by: Function,
+    /// It is no `Exception`: it ends the caller whose loader it was.
+    is_interrupt: bool,
 }
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl std::error::Error for Raised {}
 
 impl Raised {
-    fn keep(&self, error: PyErr) -> BoxError {
-        let kept = Python::try_attach(|py| {
-            // Raised again where somebody else waits, it would end their task and not the loader's.
-            let cancelled = helper(py, "asyncio")
-                .and_then(|asyncio| asyncio.getattr(intern!(py, "CancelledError")))
-                .is_ok_and(|kind| error.is_instance(py, &kind));
-            if cancelled {
-                return Err(BoxError::from("the loader was cancelled"));
-            }
-            let text = error::told(py, &error);
-            if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
-                let text = format!("the load was interrupted: {text}");
-                *self.own.lock() = Some((text.clone(), error));
-                return Ok((text, true));
-            }
-            let permanent = helper(py, "larder._errors")
-                .and_then(|errors| errors.getattr(intern!(py, "Permanent")))
-                .is_ok_and(|kind| error.is_instance(py, &kind));
-            *self.shared.lock() = Some((text.clone(), error));
-            Ok((text, permanent))
-        });
-        match kept {
-            Some(Ok((text, true))) => Box::new(Permanent::new(text)),
-            Some(Ok((text, false))) => text.into(),
-            Some(Err(error)) => error,
-            None => "Python is at its end".into(),
-        }
-    }
-
-    /// What was raised, if that is what the cause tells of.
-    pub(crate) fn of(&self, py: Python<'_>, cause: &str) -> Option<PyErr> {
-        told_as(py, &self.own, cause).or_else(|| told_as(py, &self.shared, cause))
+    /// As the caller gets it whose loader is `own`: an interrupt only its own.
+    fn of(&self, py: Python<'_>, own: &Function) -> Option<PyErr> {
+        (!self.is_interrupt || Arc::ptr_eq(&self.by, own)).then(|| self.error.clone_ref(py))
     }
 }
 
-fn told_as(py: Python<'_>, last: &Last, cause: &str) -> Option<PyErr> {
-    let kept = last.lock();
-    kept.as_ref().filter(|(text, _)| text == cause).map(|(_, error)| error.clone_ref(py))
-}
-
-/// A key as one text, which no other key of its entity has.
-pub(crate) fn identity(key: &Fields) -> String {
-    let mut text = String::new();
-    for value in key.values() {
-        // A text cannot fail.
-        let _ = match value {
-            Value::Text(part) => write!(text, "{}:{part}", part.len()),
-            Value::Number(number) => write!(text, "{number};"),
-            other => write!(text, "{other:?};"),
+fn raised(error: PyErr, by: Function) -> BoxError {
+    let told = run::attached(|py| {
+        // Raised again where somebody else waits, it would end their task and not the loader's.
+        let is = |module, name| {
+            helper(py, module)
+                .and_then(|module| module.getattr(name))
+                .is_ok_and(|kind| error.is_instance(py, &kind))
         };
-    }
-    text
-}
-
-/// What is being fetched, by entity and key, with what its loaders raise.
-#[derive(Default)]
-pub(crate) struct Fetching(Mutex<HashMap<(String, String), Weak<Last>>>);
-
-impl Fetching {
-    pub(crate) fn of(&self, entity: &str, key: &str) -> Arc<Raised> {
-        let mut all = self.0.lock();
-        if all.len() >= 1024 && all.len().is_power_of_two() {
-            all.retain(|_, raised| raised.strong_count() > 0);
+        if is("asyncio", "CancelledError") {
+            return Err(BoxError::from("the loader was cancelled"));
         }
-        let slot = all.entry((entity.to_owned(), key.to_owned())).or_default();
-        let shared = slot.upgrade().unwrap_or_else(|| {
-            let shared = Arc::new(Last::default());
-            *slot = Arc::downgrade(&shared);
-            shared
-        });
-        Arc::new(Raised { shared, own: Last::default() })
-    }
-
-    pub(crate) fn done(&self, entity: &str, key: &str) {
-        let mut all = self.0.lock();
-        let id = (entity.to_owned(), key.to_owned());
-        if all.get(&id).is_some_and(|raised| raised.strong_count() == 0) {
-            all.remove(&id);
+        let text = error::told(py, &error);
+        Ok(match error.is_instance_of::<pyo3::exceptions::PyException>(py) {
+            true => (text, false, is("larder._errors", "Permanent")),
+            false => (format!("the load was interrupted: {text}"), true, true),
+        })
+    });
+    match told {
+        Some(Ok((text, is_interrupt, is_permanent))) => {
+            let raised = Raised { error, text, by, is_interrupt };
+            if is_permanent { Box::new(Permanent::new(raised)) } else { Box::new(raised) }
         }
+        Some(Err(cancelled)) => cancelled,
+        None => "Python is at its end".into(),
     }
 }
 
-/// The failure of a fetch as its caller is to see it.
-pub(crate) fn failure(py: Python<'_>, error: &larder::Error, raised: &Raised) -> PyErr {
-    match error {
-        larder::Error::Source { cause, .. } => {
-            raised.of(py, &cause.to_string()).unwrap_or_else(|| error::made(py, error))
-        }
-        larder::Error::Down { source_cause, .. } => {
-            let cause = source_cause.to_string();
-            if let Some(interrupt) = told_as(py, &raised.own, &cause) {
-                return interrupt;
-            }
+/// The failure of a fetch as the caller is to see it whose loader is `own`.
+pub(crate) fn failure(py: Python<'_>, error: &larder::Error, own: &Function) -> PyErr {
+    let raised = error.loader_error::<Raised>();
+    match (error, raised.and_then(|raised| raised.of(py, own))) {
+        (larder::Error::Down { .. }, Some(cause)) if raised.is_none_or(|raised| !raised.is_interrupt) => {
             let made = error::made(py, error);
-            if let Some(cause) = raised.of(py, &cause) {
-                made.set_cause(py, Some(cause));
-            }
+            made.set_cause(py, Some(cause));
             made
         }
-        _ => error::made(py, error),
+        (_, Some(cause)) => cause,
+        (_, None) => error::made(py, error),
     }
+}
+
+/// What ends the caller whose loader is `own`, although something stale is there to give.
+pub(crate) fn interrupt(py: Python<'_>, origin: &Origin, own: &Function) -> Option<PyErr> {
+    let Origin::Stale(StaleReason::SourceFailed(error)) = origin else { return None };
+    error.loader_error::<Raised>().filter(|raised| raised.is_interrupt)?.of(py, own)
 }

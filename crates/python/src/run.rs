@@ -1,18 +1,21 @@
 //! How a call waits: on the thread that makes it, or in the event loop that it comes from.
 //!
-//! Work is looked at once where it was asked for: what is in memory, or in a store of this process, is there then. What is not goes on
-//! in the runtime. A waiting thread looks for signals meanwhile, so that Ctrl-C ends the wait, and runs the loaders that its own call
-//! needs, so that they run where the program expects them.
+//! Work of a waiting thread begins on that thread, and so does the read of one record for an event loop: what is in memory, or in a store
+//! of this process, is there then. All else, and what is not there at once, is done in the runtime. A waiting thread looks for signals
+//! meanwhile, so that Ctrl-C ends the wait, and runs the loaders that its own call needs, so that they run where the program expects them.
 //!
-//! The runtime belongs to one process. After a fork its threads are not there, and whatever was opened before says so.
+//! The runtime belongs to one process. After a fork its threads are not there, and whatever was opened before says so. When Python
+//! ends, its threads are kept out of it.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::process;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use pyo3::exceptions::PyRuntimeError;
@@ -77,18 +80,32 @@ impl<'py> Caller<'py> {
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
+        let begins_here = matches!(self, Self::Thread(..));
+        self.begin(py, begins_here, Box::pin(caught(work)))
+    }
+
+    /// The same of the read of one record, which begins here in a loop too: it takes less than the way to another thread.
+    pub(crate) fn look<F>(self, py: Python<'py>, work: F) -> PyResult<Bound<'py, PyAny>>
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.begin(py, true, Box::pin(caught(work)))
+    }
+
+    fn begin(self, py: Python<'py>, begins_here: bool, mut work: Work) -> PyResult<Bound<'py, PyAny>> {
         let runtime = runtime()?;
-        let mut work: Pin<Box<dyn Future<Output = Outcome> + Send>> = Box::pin(caught(work));
-        let at_once = py.detach(|| {
-            let _inside = runtime.enter();
-            // Without tokio's budget, as nobody here gives way to others.
-            let looked = pin!(tokio::task::unconstrained(&mut work));
-            match looked.poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(outcome) => Some(outcome),
-                Poll::Pending => None,
-            }
+        let at_once = begins_here.then(|| {
+            py.detach(|| {
+                let _inside = runtime.enter();
+                // Without tokio's budget, as nobody here gives way to others.
+                let looked = pin!(tokio::task::unconstrained(&mut work));
+                match looked.poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(outcome) => Some(outcome),
+                    Poll::Pending => None,
+                }
+            })
         });
-        if let Some(outcome) = at_once {
+        if let Some(Some(outcome)) = at_once {
             return settle(py, outcome);
         }
         match self {
@@ -98,7 +115,9 @@ impl<'py> Caller<'py> {
     }
 }
 
-/// Waits on this thread for work that nobody's loader is part of.
+type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Does work that nobody's loader is part of.
 pub(crate) fn run<'py, F>(
     py: Python<'py>,
     event_loop: Option<Bound<'py, PyAny>>,
@@ -135,7 +154,7 @@ fn settle(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyAny>> {
 fn wait<'py>(
     py: Python<'py>,
     runtime: &Runtime,
-    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    work: Work,
     receiver: &mut Receiver<Event>,
     sender: Sender<Event>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -169,7 +188,7 @@ fn wait<'py>(
 fn promise<'py>(
     py: Python<'py>,
     runtime: &Runtime,
-    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    work: Work,
     event_loop: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let future = event_loop.call_method0(intern!(py, "create_future"))?;
@@ -177,7 +196,7 @@ fn promise<'py>(
     let task = runtime.spawn(async move {
         let outcome = work.await;
         // Nobody waits in an interpreter that ends.
-        Python::try_attach(|py| {
+        attached(|py| {
             let settled = catch_unwind(AssertUnwindSafe(|| settle(py, outcome)));
             let settled = settled.unwrap_or_else(|_| Err(broken()));
             let told = tell(py, loop_of.bind(py), promised.bind(py), settled);
@@ -225,11 +244,64 @@ impl Abort {
     }
 }
 
+/// How many of our threads are in Python, or on their way. Numbers and no locks: a process that is forked could find a lock held by nobody.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Does something in Python on a thread of ours, unless Python ends. `Python::try_attach` cannot tell: the stable API has no
+/// `Py_IsFinalizing` before 3.13, and a thread that comes too late is ended by Python in the middle of our code.
+pub(crate) fn attached<T>(work: impl for<'py> FnOnce(Python<'py>) -> T) -> Option<T> {
+    struct Inside;
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            one_less(&INSIDE);
+        }
+    }
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    let inside = Inside;
+    let done = if HAS_ENDED.load(Ordering::SeqCst) { None } else { Python::try_attach(work) };
+    drop(inside);
+    done
+}
+
+/// Keeps our threads out of Python, and waits for those that are in it, at most so long.
+pub(crate) fn end(longest: Duration) {
+    HAS_ENDED.store(true, Ordering::SeqCst);
+    wait_for_none(&INSIDE, longest);
+}
+
+/// A process that was forked has none of our threads.
+pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    INSIDE.store(0, Ordering::SeqCst);
+}
+
+/// Not less than none: what was counted may be another process's.
+pub(crate) fn one_less(count: &AtomicUsize) {
+    let _ = count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1));
+}
+
+/// Waits until a count is 0, at most so long; what it is then. For the end of a process, where a few milliseconds are nothing.
+pub(crate) fn wait_for_none(count: &AtomicUsize, longest: Duration) -> usize {
+    let deadline = Instant::now() + longest;
+    loop {
+        let left = count.load(Ordering::SeqCst);
+        if left == 0 || Instant::now() >= deadline {
+            return left;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How many forks led to this process: what belongs to another was made at another count. Python tells of them; to ask the kernel who
+/// this is takes longer, on some, than to find a record in memory.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
 /// The runtime of this process.
-static RUNTIME: RwLock<Option<(u32, &'static Runtime)>> = RwLock::new(None);
+static RUNTIME: RwLock<Option<(usize, &'static Runtime)>> = RwLock::new(None);
 
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
-    let this = process::id();
+    let this = FORKS.load(Ordering::Relaxed);
     // A fork may have happened while somebody held the lock, who is not there any more.
     if let Some(Some((owner, runtime))) = RUNTIME.try_read_recursive().as_deref().copied()
         && owner == this
@@ -255,14 +327,15 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
 }
 
 /// Something that belongs to the process that made it. Another, forked from it, can neither use nor end it.
-pub(crate) struct Own<T> {
+pub(crate) struct Own<T: Send> {
     value: Option<T>,
-    owner: u32,
+    forks: usize,
+    process: u32,
 }
 
-impl<T> Own<T> {
+impl<T: Send> Own<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value: Some(value), owner: process::id() }
+        Self { value: Some(value), forks: FORKS.load(Ordering::Relaxed), process: process::id() }
     }
 
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
@@ -270,8 +343,12 @@ impl<T> Own<T> {
         self.value.as_ref().ok_or_else(|| PyRuntimeError::new_err("it is being dropped"))
     }
 
+    fn is_ours(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        if self.owner == process::id() {
+        if self.is_ours() {
             return Ok(());
         }
         Err(error::raise(
@@ -280,28 +357,30 @@ impl<T> Own<T> {
             &format!(
                 "this was opened by process {}, and process {} was forked from it: open the store in each process, after the fork, or start \
                  processes with `spawn`",
-                self.owner,
+                self.process,
                 process::id()
             ),
         ))
     }
 }
 
-impl<T> Drop for Own<T> {
+impl<T: Send> Drop for Own<T> {
     fn drop(&mut self) {
-        if self.owner != process::id() {
+        if !self.is_ours() {
             // Its threads are in another process; waiting for them would never end.
             std::mem::forget(self.value.take());
             return;
         }
-        // What ends may wait for threads that want to tell something to Python, and may need the runtime.
+        // What ends may wait for a disk, and for threads that want to tell something to Python; and it may need the runtime.
         if let Some(value) = self.value.take() {
-            drop_inside(value);
+            let mut value = Some(value);
+            let mut drop_inside = || {
+                let _inside = runtime().ok().map(Runtime::enter);
+                drop(value.take());
+            };
+            if attached(|py| py.detach(&mut drop_inside)).is_none() {
+                drop_inside();
+            }
         }
     }
-}
-
-fn drop_inside<T>(value: T) {
-    let _inside = runtime().ok().map(Runtime::enter);
-    drop(value);
 }

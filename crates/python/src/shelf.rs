@@ -1,24 +1,25 @@
 //! The records of one entity, for Python.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{
-    Collection, Draft, Entries, Entry, Fetched, Fields, Given, Group, Kept, Look, Query, Schema, Update,
-    Value, Why,
+    Collection, Deleted, Draft, Entries, Entry, Fields, Given, Group, Look, Query, Schema, Update, Value, Why,
 };
+use larder_schema::Argument;
 use larder_schema::schema::{Entity, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::error::{self, Failure};
-use crate::kept::{How, Meta, record, record_out};
+use crate::kept::{self, How, Meta, part_out, record, record_out};
 use crate::lifecycle::{self, Claims};
-use crate::load::{Loader, Read, identity, key_arguments, known};
+use crate::load::{self, Loader, Read, key_arguments, known};
 use crate::run::{self, Caller, Own, Reply};
-use crate::system::Handle;
-use crate::{kept, value};
+use crate::system::{Handle, Slot};
+use crate::value;
 
 type Loop<'py> = Option<Bound<'py, PyAny>>;
 type Answer<'py> = PyResult<Bound<'py, PyAny>>;
@@ -26,16 +27,16 @@ type Answer<'py> = PyResult<Bound<'py, PyAny>>;
 #[pyclass(frozen, module = "larder._native")]
 pub(crate) struct Shelf {
     handle: Arc<Handle>,
-    entity: String,
+    entity: Arc<str>,
     /// The one field that a source gives, if it is one.
-    value: Option<String>,
+    value: Option<Arc<str>>,
     in_time: bool,
 }
 
 /// A record to write: its fields, and what was read if it was.
 pub(crate) struct Changed {
     fields: Fields,
-    kept: Option<Kept>,
+    read: kept::Read,
 }
 
 impl Given for Changed {
@@ -45,8 +46,12 @@ impl Given for Changed {
 }
 
 impl Draft<Entry> for Changed {
-    fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
+    fn version(&self) -> Option<i64> {
+        self.read.version
+    }
+
+    fn is_part(&self) -> bool {
+        self.read.is_part
     }
 }
 
@@ -55,13 +60,13 @@ pub(crate) fn draft(
     schema: &Schema,
     entity: &Entity,
     fields: &Bound<'_, PyAny>,
-    kept: Option<Kept>,
+    read: Option<kept::Read>,
 ) -> PyResult<Changed> {
     let mut fields = value::fields_in(schema, entity, fields)?;
-    if kept.is_some() {
+    if read.is_some() {
         fields.retain(|name, _| entity.field(name).is_none_or(larder_schema::Field::is_given));
     }
-    Ok(Changed { fields, kept })
+    Ok(Changed { fields, read: read.unwrap_or_default() })
 }
 
 pub(crate) fn entity_of<'a>(
@@ -102,34 +107,55 @@ pub(crate) fn collection(
     })
 }
 
-/// The members of a collection: (entity, fields) each.
+/// The members of a collection: (entity, fields, meta) each.
 pub(crate) fn members_in(schema: &Schema, given: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Fields)>> {
     let mut members = Vec::new();
     for member in given.try_iter()? {
-        let (name, fields): (String, Bound<'_, PyAny>) = member?.extract()?;
+        let (name, fields, meta): (String, Bound<'_, PyAny>, Bound<'_, PyAny>) = member?.extract()?;
         let Some((_, entity)) = schema.entity(&name) else {
             return Err(PyKeyError::new_err(format!("{} has no entity `{name}`", schema.system)));
         };
-        members.push((name, value::fields_in(schema, entity, &fields)?));
+        let read = meta.cast::<Meta>().ok().map(|meta| meta.get().read());
+        if read.is_some_and(|read| read.is_part) {
+            let message = format!("this {name} is the part that an index shows: read it by its key");
+            return Err(error::raise(given.py(), "not_allowed", &message));
+        }
+        members.push((name, draft(schema, entity, &fields, read)?.fields));
     }
     Ok(members)
 }
 
 /// The members of a collection as a list of (entity, record).
-pub(crate) fn entries(system: &larder::System, entries: Entries, origin: Option<&'static str>) -> Reply {
+pub(crate) fn entries(system: &larder::System, entries: Entries, how: How) -> Reply {
     let system = system.clone();
     Box::new(move |py| {
         let out = PyList::empty(py);
         for (entity, entry) in &entries.0 {
-            out.append((entity, record_out(py, &system, entity, entry, How::default())?))?;
+            out.append((entity, record_out(py, &system, entity, entry, how.clone())?))?;
         }
-        Ok((out, origin).into_pyobject(py)?.into_any())
+        Ok(out.into_any())
     })
+}
+
+/// The fields of the partition that the members of a collection share.
+pub(crate) fn partition(schema: &Schema, name: &str) -> Vec<Argument> {
+    let found = schema.tables.iter().find_map(|table| {
+        let collection = table.collections.iter().find(|collection| collection.name == name)?;
+        let entity = table.entities.iter().find(|entity| collection.members.contains(&entity.name))?;
+        entity.access(table, None)
+    });
+    found.map(|access| access.arguments).unwrap_or_default()
+}
+
+/// Whether the source of an entity has a timeout.
+fn is_timed(schema: &Schema, entity: &Entity) -> bool {
+    let source = entity.source.as_ref();
+    let source = source.and_then(|name| schema.sources.iter().find(|source| source.name == *name));
+    source.is_some_and(|source| source.timeout_millis.is_some())
 }
 
 pub(crate) fn fetch_collection<'py>(
     py: Python<'py>,
-    handle: &Arc<Handle>,
     system: &larder::System,
     name: &str,
     key: Fields,
@@ -138,34 +164,35 @@ pub(crate) fn fetch_collection<'py>(
 ) -> Answer<'py> {
     let collection = collection(py, system, name)?;
     let caller = Caller::new(event_loop);
-    let raised = handle.fetching.of(name, &identity(&key));
     let (schema, on) = (system.clone(), system.clone());
     let read: Read<Vec<(String, Fields)>> = Arc::new(move |got| {
         let helper = error::helper(got.py(), "larder._load")?;
         members_in(schema.schema(), &helper.call_method1("members", (got,))?)
     });
-    let loader = Loader::new(py, &caller, load, false, read, Arc::clone(&raised))?;
-    let (name, arguments) = (name.to_owned(), system.clone());
-    caller.run(py, async move {
+    let lead = system.schema().entity(collection.lead());
+    let in_time = lead.is_some_and(|(_, lead)| is_timed(system.schema(), lead));
+    let loader = Loader::new(py, &caller, load, in_time, read)?;
+    let (own, arguments) = (loader.function(), system.clone());
+    let names = Arc::new(partition(system.schema(), name));
+    caller.look(py, async move {
         let asked = key.clone();
         let fetched = collection.fetch(key, move |_| {
-            let (asked, system) = (asked.clone(), arguments.clone());
+            let (asked, system, names) = (asked.clone(), arguments.clone(), Arc::clone(&names));
             loader.call(Box::new(move |py| {
-                let values = asked
-                    .values()
-                    .map(|given| value::value_out(py, system.schema(), &larder_schema::Type::String, given));
-                PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)
+                let value = |argument: &Argument| match asked.get(&argument.name) {
+                    Some(given) => value::value_out(py, system.schema(), &argument.kind, given),
+                    None => Ok(py.None().into_bound(py)),
+                };
+                PyTuple::new(py, names.iter().map(value).collect::<PyResult<Vec<_>>>()?)
             }))
         });
-        let fetched: Fetched<Entries> = fetched.await.map_err(|error| Failure::Fetch(error, raised))?;
-        drop(name);
-        let origin = match fetched.origin() {
-            larder::Origin::L1 => "l1",
-            larder::Origin::Store => "store",
-            larder::Origin::Source => "source",
-            _ => "stale",
-        };
-        Ok(entries(&on, Entries::clone(&fetched), Some(origin)))
+        match fetched.await {
+            Ok(fetched) => Ok(run::made(move |py| match load::interrupt(py, fetched.origin(), &own) {
+                Some(interrupt) => Err(interrupt),
+                None => entries(&on, Entries::clone(&fetched), How::fetched(&fetched))(py),
+            })),
+            Err(error) => Err(Failure::Fetch(error, own)),
+        }
     })
 }
 
@@ -253,25 +280,22 @@ impl Shelf {
             .map(|field| field.name.as_str())
             .collect();
         let value = match rest.as_slice() {
-            [one] => Some((*one).to_owned()),
+            [one] => Some(Arc::from(*one)),
             _ => None,
         };
-        let source = entity.source.as_ref();
-        let source =
-            source.and_then(|name| system.schema().sources.iter().find(|source| source.name == *name));
-        let in_time = source.is_some_and(|source| source.timeout_millis.is_some());
-        Ok(Self { handle: Arc::clone(handle), entity: name.to_owned(), value, in_time })
+        let in_time = is_timed(system.schema(), entity);
+        Ok(Self { handle: Arc::clone(handle), entity: name.into(), value, in_time })
     }
 
     fn on(&self, py: Python<'_>) -> PyResult<(larder::System, larder::Shelf<Entry>)> {
         let system = self.handle.get(py)?;
         let shelf = system.entries(&self.entity);
-        let shelf = shelf.ok_or_else(|| PyKeyError::new_err(self.entity.clone()))?;
+        let shelf = shelf.ok_or_else(|| PyKeyError::new_err(self.entity.to_string()))?;
         Ok((system, shelf))
     }
 
     fn described<'a>(&self, system: &'a larder::System) -> PyResult<(&'a Table, &'a Entity)> {
-        system.schema().entity(&self.entity).ok_or_else(|| PyKeyError::new_err(self.entity.clone()))
+        system.schema().entity(&self.entity).ok_or_else(|| PyKeyError::new_err(self.entity.to_string()))
     }
 
     fn key(&self, system: &larder::System, key: &Bound<'_, PyAny>) -> PyResult<Fields> {
@@ -284,8 +308,8 @@ impl Shelf {
         fields: &Bound<'_, PyAny>,
         meta: Option<&Bound<'_, Meta>>,
     ) -> PyResult<Changed> {
-        let kept = meta.map(|meta| meta.get().kept.clone());
-        draft(system.schema(), self.described(system)?.1, fields, kept)
+        let read = meta.map(|meta| meta.get().read());
+        draft(system.schema(), self.described(system)?.1, fields, read)
     }
 }
 
@@ -326,9 +350,15 @@ impl Shelf {
     ) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
         let key = self.key(&system, key)?;
+        if !load.is_callable() {
+            return Err(PyTypeError::new_err("load is not a function"));
+        }
+        // The most frequent answer needs nothing of what the others do.
+        if let Some(fetched) = shelf.in_memory(&key) {
+            let how = How::fetched(&fetched);
+            return Ok(record_out(py, &system, &self.entity, &fetched, how)?.into_any());
+        }
         let caller = Caller::new(event_loop);
-        let text = identity(&key);
-        let raised = self.handle.fetching.of(&self.entity, &text);
         let (on, entity, value) = (system.clone(), self.entity.clone(), self.value.clone());
         let read: Read<Fields> = Arc::new(move |got| {
             let schema = on.schema();
@@ -341,11 +371,10 @@ impl Shelf {
                 None => value::fields_in(schema, entity, got),
             }
         });
-        let loader = Loader::new(py, &caller, load, self.in_time, read, Arc::clone(&raised))?;
-        let (handle, entity) = (Arc::clone(&self.handle), self.entity.clone());
-        let name = self.entity.clone();
-        let on = system.clone();
-        let answer = caller.run(py, async move {
+        let loader = Loader::new(py, &caller, load, self.in_time, read)?;
+        let (own, entity) = (loader.function(), self.entity.clone());
+        let (name, on) = (self.entity.clone(), system.clone());
+        caller.look(py, async move {
             let fetched = shelf.fetch_with(key, move |ask, kept| {
                 let (system, entity) = (on.clone(), name.clone());
                 loader.call(Box::new(move |py| {
@@ -357,23 +386,23 @@ impl Shelf {
                 }))
             });
             match fetched.await {
-                Ok(fetched) => {
-                    let how = How::fetched(&fetched);
-                    let arc = fetched.into_arc();
-                    Ok(run::made(move |py| Ok(record_out(py, &system, &entity, &arc, how)?.into_any())))
-                }
-                Err(error) => Err(Failure::Fetch(error, raised)),
+                Ok(fetched) => Ok(run::made(move |py| match load::interrupt(py, fetched.origin(), &own) {
+                    Some(interrupt) => Err(interrupt),
+                    None => {
+                        let how = How::fetched(&fetched);
+                        Ok(record_out(py, &system, &entity, &fetched, how)?.into_any())
+                    }
+                })),
+                Err(error) => Err(Failure::Fetch(error, own)),
             }
-        });
-        handle.fetching.done(&self.entity, &text);
-        answer
+        })
     }
 
     #[pyo3(signature = (key, event_loop=None))]
     fn get<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>, event_loop: Loop<'py>) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
         let (key, entity) = (self.key(&system, key)?, self.entity.clone());
-        run::run(py, event_loop, async move {
+        Caller::new(event_loop).look(py, async move {
             let found = shelf.get(key).await?;
             Ok(kept::perhaps(&system, &entity, found))
         })
@@ -384,7 +413,7 @@ impl Shelf {
     fn look<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>, event_loop: Loop<'py>) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
         let (key, entity) = (self.key(&system, key)?, self.entity.clone());
-        run::run(py, event_loop, async move {
+        Caller::new(event_loop).look(py, async move {
             let looked = shelf.look(key).await;
             Ok(run::made(move |py| {
                 let none = py.None();
@@ -408,10 +437,16 @@ impl Shelf {
         })
     }
 
-    #[pyo3(signature = (fields, event_loop=None))]
-    fn create<'py>(&self, py: Python<'py>, fields: &Bound<'py, PyAny>, event_loop: Loop<'py>) -> Answer<'py> {
+    #[pyo3(signature = (fields, meta, event_loop=None))]
+    fn create<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &Bound<'py, PyAny>,
+        meta: Option<&Bound<'py, Meta>>,
+        event_loop: Loop<'py>,
+    ) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
-        let (draft, entity) = (self.draft(&system, fields, None)?, self.entity.clone());
+        let (draft, entity) = (self.draft(&system, fields, meta)?, self.entity.clone());
         run::run(py, event_loop, async move {
             let made = shelf.create(draft).await?;
             Ok(record(&system, &entity, made, How::default()))
@@ -430,28 +465,38 @@ impl Shelf {
         let (draft, entity) = (self.draft(&system, fields, meta)?, self.entity.clone());
         run::run(py, event_loop, async move {
             let put = shelf.put(draft).await?;
-            let how = How {
-                changed: Some(put.changed()),
-                store_error: put.store_error().cloned(),
-                ..How::default()
-            };
+            let how = How::put(put.changed(), put.store_error());
             Ok(record(&system, &entity, put.into_record(), how))
         })
     }
 
-    #[pyo3(signature = (fields, event_loop=None))]
+    #[pyo3(signature = (fields, meta, event_loop=None))]
     fn put_behind<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &Bound<'py, PyAny>,
+        meta: Option<&Bound<'py, Meta>>,
+        event_loop: Loop<'py>,
+    ) -> Answer<'py> {
+        let (system, shelf) = self.on(py)?;
+        let (draft, entity) = (self.draft(&system, fields, meta)?, self.entity.clone());
+        run::run(py, event_loop, async move {
+            let put = shelf.put_behind(draft).await?;
+            Ok(record(&system, &entity, put, How::default()))
+        })
+    }
+
+    /// The number that a create would take.
+    #[pyo3(signature = (fields, event_loop=None))]
+    fn next_sequence<'py>(
         &self,
         py: Python<'py>,
         fields: &Bound<'py, PyAny>,
         event_loop: Loop<'py>,
     ) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
-        let (draft, entity) = (self.draft(&system, fields, None)?, self.entity.clone());
-        run::run(py, event_loop, async move {
-            let put = shelf.put_behind(draft).await?;
-            Ok(record(&system, &entity, put, How::default()))
-        })
+        let draft = self.draft(&system, fields, None)?;
+        run::run(py, event_loop, async move { Ok(run::reply(shelf.next_sequence(draft).await?)) })
     }
 
     #[pyo3(signature = (key, changes, event_loop=None))]
@@ -477,8 +522,11 @@ impl Shelf {
         let (system, shelf) = self.on(py)?;
         let (key, entity) = (self.key(&system, key)?, self.entity.clone());
         run::run(py, event_loop, async move {
-            let old = shelf.delete(key).await?.record();
-            Ok(kept::perhaps(&system, &entity, old))
+            match shelf.delete(key).await? {
+                Deleted::Nothing => Ok(run::none()),
+                Deleted::Record(old) => Ok(record(&system, &entity, old, How::default())),
+                Deleted::Unreadable(error) => Err(error.into()),
+            }
         })
     }
 
@@ -571,6 +619,7 @@ impl Shelf {
     ) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
         let query = self.asked(&system, &shelf, asked)?;
+        let shown = self.shown(&system, asked)?;
         let entity = self.entity.clone();
         if what == "explain" {
             let told = query.explain().map_err(|found| error::made(py, &found))?;
@@ -582,7 +631,7 @@ impl Shelf {
                 return Ok(run::reply(query.count().await?));
             }
             let page = query.page().await?;
-            Ok(page_out(&system, &entity, page))
+            Ok(page_out(&system, &entity, page, shown))
         })
     }
 
@@ -597,13 +646,24 @@ impl Shelf {
         if let Some(cursor) = option("start_at")? {
             scan = scan.start_at(cursor.extract::<String>()?);
         }
-        if option("at_any_price")?.is_some_and(|given| given.is_truthy().unwrap_or(false)) {
+        let is =
+            |name: &str| PyResult::Ok(option(name)?.is_some_and(|given| given.is_truthy().unwrap_or(false)));
+        if is("at_any_price")? {
             scan = scan.at_any_price();
+        }
+        if is("even_expired")? {
+            scan = scan.even_expired();
+        }
+        if is("consistent")? {
+            scan = scan.consistent();
+        }
+        if is("strict")? {
+            scan = scan.strict();
         }
         let entity = self.entity.clone();
         run::run(py, event_loop, async move {
             let page = scan.page().await?;
-            Ok(page_out(&system, &entity, page))
+            Ok(page_out(&system, &entity, page, None))
         })
     }
 
@@ -618,6 +678,7 @@ impl Shelf {
         event_loop: Loop<'py>,
     ) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
+        let handle = Arc::clone(&self.handle);
         let mut wanted = if expired { shelf.sweep() } else { shelf.invalidate() };
         for (name, given) in value::fields_in(system.schema(), self.described(&system)?.1, by)? {
             wanted = wanted.by(&name, given);
@@ -625,10 +686,7 @@ impl Shelf {
         if let Some(label) = label {
             wanted = wanted.label(label);
         }
-        run::run(py, event_loop, async move {
-            let plan = wanted.plan().await?;
-            Ok(run::reply(Plan(Own::new(Arc::new(plan)))))
-        })
+        run::run(py, event_loop, async move { Ok(run::reply(Plan::new(&handle, wanted.plan().await?))) })
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -690,13 +748,13 @@ impl Shelf {
         let track = self.lifecycle(py, &system, &shelf, lifecycle)?;
         let key = self.key(&system, key)?;
         let params = value::fields_in(system.schema(), self.described(&system)?.1, params)?;
-        let entity = self.entity.clone();
+        let (handle, entity) = (Arc::clone(&self.handle), self.entity.to_string());
         run::run(py, event_loop, async move {
             let lease = match transition {
                 Some(transition) => track.hold_by(key, &transition, params).await?,
                 None => track.hold(key).await?,
             };
-            Ok(run::reply(lifecycle::Lease::new(system, entity, lease)))
+            Ok(lifecycle::held(&handle, &system, entity, lease))
         })
     }
 
@@ -723,14 +781,17 @@ impl Shelf {
         if let Some(owner) = option("owner")? {
             claim = claim.owner(owner.extract::<String>()?);
         }
+        if option("strict")?.is_some_and(|given| given.is_truthy().unwrap_or(false)) {
+            claim = claim.strict();
+        }
         if let Some(params) = option("params")? {
             claim = claim.with(value::fields_in(system.schema(), self.described(&system)?.1, &params)?);
         }
-        Ok(Claims::new(system, self.entity.clone(), claim))
+        Ok(Claims::new(&self.handle, self.entity.to_string(), claim))
     }
 
     /// What is `due`, is `stuck`, or stands `in_state`: a list of (record, standing). Only the last has a state.
-    #[pyo3(signature = (lifecycle, what, state, groups, limit, event_loop=None))]
+    #[pyo3(signature = (lifecycle, what, state, groups, options, event_loop=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's")]
     fn standing<'py>(
         &self,
@@ -739,7 +800,7 @@ impl Shelf {
         what: &str,
         state: Option<&str>,
         groups: &Bound<'py, PyAny>,
-        limit: Option<usize>,
+        options: &Bound<'py, PyDict>,
         event_loop: Loop<'py>,
     ) -> Answer<'py> {
         let (system, shelf) = self.on(py)?;
@@ -754,13 +815,25 @@ impl Shelf {
         for group in all {
             listing = listing.group(group);
         }
-        if let Some(limit) = limit {
-            listing = listing.limit(limit);
+        let option = |name: &str| PyResult::Ok(options.get_item(name)?.filter(|given| !given.is_none()));
+        let is =
+            |name: &str| PyResult::Ok(option(name)?.is_some_and(|given| given.is_truthy().unwrap_or(false)));
+        if let Some(limit) = option("limit")? {
+            listing = listing.limit(limit.extract()?);
+        }
+        if let Some(older) = option("older_than")? {
+            listing = listing.older_than(older.extract::<Duration>()?);
+        }
+        if is("newest_first")? {
+            listing = listing.newest_first();
+        }
+        if is("strict")? {
+            listing = listing.strict();
         }
         let entity = self.entity.clone();
         run::run(py, event_loop, async move {
             let (standings, _) = listing.with_unread().await?;
-            Ok(lifecycle::standings(system, entity, standings))
+            Ok(lifecycle::standings(system, entity.to_string(), standings))
         })
     }
 
@@ -777,7 +850,7 @@ impl Shelf {
         let (key, entity) = (self.key(&system, key)?, self.entity.clone());
         run::run(py, event_loop, async move {
             let standing = track.standing(key).await?;
-            Ok(lifecycle::standings(system, entity, standing.into_iter().collect()))
+            Ok(lifecycle::standings(system, entity.to_string(), standing.into_iter().collect()))
         })
     }
 
@@ -814,6 +887,19 @@ impl Shelf {
                 entity.lifecycles.iter().map(|lifecycle| lifecycle.name.as_str()).collect();
             unknown(py, &entity.name, "lifecycle", name, &known)
         })
+    }
+
+    /// The fields that the index of a query shows, if it asks one.
+    fn shown(
+        &self,
+        system: &larder::System,
+        asked: &Bound<'_, PyDict>,
+    ) -> PyResult<Option<BTreeSet<String>>> {
+        let Some(index) = asked.get_item("index")?.filter(|index| !index.is_none()) else { return Ok(None) };
+        let (table, entity) = self.described(system)?;
+        let index = table.index(&index.extract::<String>()?);
+        let shown = index.map(|index| entity.readable(table, index).into_iter().map(|field| field.name));
+        Ok(shown.map(Iterator::collect))
     }
 
     fn asked(
@@ -934,12 +1020,17 @@ fn outcomes_out(
 }
 
 /// (records, cursor, how many could not be read, units)
-fn page_out(system: &larder::System, entity: &str, page: larder::Page<Entry>) -> Reply {
+fn page_out(
+    system: &larder::System,
+    entity: &str,
+    page: larder::Page<Entry>,
+    shown: Option<BTreeSet<String>>,
+) -> Reply {
     let (system, entity) = (system.clone(), entity.to_owned());
     Box::new(move |py| {
         let out = PyList::empty(py);
         for entry in &page.items {
-            out.append(record_out(py, &system, &entity, entry, How::default())?)?;
+            out.append(part_out(py, &system, &entity, entry, How::default(), shown.as_ref())?)?;
         }
         Ok((out, page.cursor, page.unread.count, page.units).into_pyobject(py)?.into_any())
     })
@@ -947,43 +1038,48 @@ fn page_out(system: &larder::System, entity: &str, page: larder::Page<Entry>) ->
 
 /// What an invalidation would remove, and what that costs.
 #[pyclass(frozen, module = "larder._native")]
-pub(crate) struct Plan(Own<Arc<larder::InvalidationPlan>>);
+pub(crate) struct Plan {
+    handle: Arc<Handle>,
+    plan: Own<Arc<Slot<Arc<larder::InvalidationPlan>>>>,
+    #[pyo3(get)]
+    items: u64,
+    #[pyo3(get)]
+    bytes: u64,
+    #[pyo3(get)]
+    is_exact: bool,
+    #[pyo3(get)]
+    is_scan: bool,
+    #[pyo3(get)]
+    dollars: f64,
+    text: String,
+}
+
+impl Plan {
+    fn new(handle: &Arc<Handle>, plan: larder::InvalidationPlan) -> Self {
+        Self {
+            items: plan.items(),
+            bytes: plan.bytes(),
+            is_exact: plan.is_exact(),
+            is_scan: plan.is_scan(),
+            dollars: plan.units().dollars(),
+            text: plan.to_string(),
+            plan: Own::new(handle.keep(Arc::new(plan))),
+            handle: Arc::clone(handle),
+        }
+    }
+}
 
 #[pymethods]
 impl Plan {
-    #[getter]
-    fn items(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.0.get(py)?.items())
-    }
-
-    #[getter]
-    fn bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.0.get(py)?.bytes())
-    }
-
-    #[getter]
-    fn is_exact(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.0.get(py)?.is_exact())
-    }
-
-    #[getter]
-    fn is_scan(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.0.get(py)?.is_scan())
-    }
-
-    #[getter]
-    fn dollars(&self, py: Python<'_>) -> PyResult<f64> {
-        Ok(self.0.get(py)?.units().dollars())
-    }
-
-    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.0.get(py)?.to_string())
+    fn __str__(&self) -> &str {
+        &self.text
     }
 
     /// Removes what was planned; how many there were.
     #[pyo3(signature = (event_loop=None))]
     fn run<'py>(&self, py: Python<'py>, event_loop: Loop<'py>) -> Answer<'py> {
-        let plan = Arc::clone(self.0.get(py)?);
+        self.handle.get(py)?;
+        let plan = self.plan.get(py)?.get().ok_or_else(|| taken("plan"))?;
         run::run(py, event_loop, async move { Ok(run::reply(plan.run().await?.removed)) })
     }
 }

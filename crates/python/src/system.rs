@@ -1,23 +1,23 @@
 //! A schema on a store, for Python.
 //!
-//! A system that was closed lets go of its store; whatever was made of it says so from then on.
+//! A system that was closed lets go of its store, and of the leases, claims and plans that were made of it; whatever else was made of
+//! it says so from then on.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use larder::{Drained, Environment, Fields, Schema};
 use larder_schema::schema::{Entity, Writes};
 use larder_schema::{Colour, Loader, render_all};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pyo3::exceptions::PyFileNotFoundError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::error;
-use crate::kept::Meta;
-use crate::load::Fetching;
+use crate::error::{self, Failure};
+use crate::kept::{How, Meta};
 use crate::run::{self, Own, Reply};
 use crate::shelf::{Shelf, draft};
 use crate::store::Store;
@@ -29,13 +29,56 @@ pub(crate) struct System(pub(crate) Arc<Handle>);
 /// A system until it is closed.
 pub(crate) struct Handle {
     system: Own<RwLock<Option<larder::System>>>,
-    pub(crate) fetching: Fetching,
+    kept: Mutex<Vec<Weak<dyn LetGo>>>,
+}
+
+/// Something that holds a system, until it is done with or the system is closed.
+pub(crate) struct Slot<T>(Mutex<Option<T>>);
+
+trait LetGo: Send + Sync {
+    fn let_go(&self);
+}
+
+impl<T: Send> LetGo for Slot<T> {
+    fn let_go(&self) {
+        // Not under the lock: what ends may take its time.
+        let last = self.0.lock().take();
+        drop(last);
+    }
+}
+
+impl<T> Slot<T> {
+    pub(crate) fn take(&self) -> Option<T> {
+        self.0.lock().take()
+    }
+
+    pub(crate) fn put(&self, value: T) {
+        *self.0.lock() = Some(value);
+    }
+}
+
+impl<T: Clone> Slot<T> {
+    pub(crate) fn get(&self) -> Option<T> {
+        self.0.lock().clone()
+    }
 }
 
 impl Handle {
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<larder::System> {
         let system = self.system.get(py)?.read().clone();
         system.ok_or_else(|| error::raise(py, "closed", "the system was closed: open it again"))
+    }
+
+    /// Keeps something until the system is closed, if it is still wanted then.
+    pub(crate) fn keep<T: Send + 'static>(&self, value: T) -> Arc<Slot<T>> {
+        let slot = Arc::new(Slot(Mutex::new(Some(value))));
+        let weak: Weak<Slot<T>> = Arc::downgrade(&slot);
+        let mut kept = self.kept.lock();
+        if kept.len() >= 64 && kept.len().is_power_of_two() {
+            kept.retain(|slot| slot.strong_count() > 0);
+        }
+        kept.push(weak);
+        slot
     }
 }
 
@@ -56,7 +99,7 @@ impl Loader for Beside<'_> {
     }
 }
 
-fn read(py: Python<'_>, path: &str, files: Option<&Files>, environment: &Environment) -> PyResult<Schema> {
+fn read(path: &str, files: Option<&Files>, environment: &Environment) -> Result<Schema, Failure> {
     let text = match files.and_then(|files| files.get(path)) {
         Some(text) => text.clone(),
         None => std::fs::read_to_string(path).map_err(|error| {
@@ -64,15 +107,12 @@ fn read(py: Python<'_>, path: &str, files: Option<&Files>, environment: &Environ
         })?,
     };
     let loaded = Schema::load(path, &text, &mut Beside(path.into(), files), environment);
-    match loaded.schema {
-        Some(schema) => Ok(schema),
-        None => {
-            let errors: Vec<_> =
-                loaded.diagnostics.into_iter().filter(larder_schema::Diagnostic::is_error).collect();
-            let message = render_all(&errors, &loaded.files, Colour::Plain);
-            Err(error::raise(py, "schema", message.trim_end()))
-        }
-    }
+    loaded.schema.ok_or_else(|| {
+        let errors: Vec<_> =
+            loaded.diagnostics.into_iter().filter(larder_schema::Diagnostic::is_error).collect();
+        let message = render_all(&errors, &loaded.files, Colour::Plain);
+        Failure::Own("schema", message.trim_end().to_owned())
+    })
 }
 
 /// Opens a schema on a store.
@@ -80,7 +120,7 @@ fn read(py: Python<'_>, path: &str, files: Option<&Files>, environment: &Environ
 #[pyo3(signature = (path, files, store, environment, provision, event_loop=None))]
 pub(crate) fn open<'py>(
     py: Python<'py>,
-    path: &str,
+    path: String,
     files: Option<Files>,
     store: &Store,
     environment: Option<Environment>,
@@ -91,14 +131,14 @@ pub(crate) fn open<'py>(
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     variables.extend(environment.unwrap_or_default());
-    let schema = read(py, path, files.as_ref(), &variables)?;
     let store = store.get(py)?;
     run::run(py, event_loop, async move {
+        let schema = read(&path, files.as_ref(), &variables)?;
         let system = larder::System::open_with(schema, store, variables).await?;
         if provision {
             system.provision().await?;
         }
-        let handle = Handle { system: Own::new(RwLock::new(Some(system))), fetching: Fetching::default() };
+        let handle = Handle { system: Own::new(RwLock::new(Some(system))), kept: Mutex::default() };
         Ok(run::reply(System(Arc::new(handle))))
     })
 }
@@ -180,9 +220,13 @@ impl System {
     /// Lets go of the store. What is under way ends by itself.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let system = self.0.system.get(py)?.write().take();
+        let kept = std::mem::take(&mut *self.0.kept.lock());
         let runtime = run::runtime()?;
         py.detach(|| {
             let _inside = runtime.enter();
+            for slot in kept.iter().filter_map(Weak::upgrade) {
+                slot.let_go();
+            }
             drop(system);
         });
         Ok(())
@@ -208,7 +252,7 @@ impl System {
             transaction = match what.as_str() {
                 "create" => transaction.create(&on, draft(schema, entity, &first, None)?),
                 "put" => {
-                    let meta = second.cast::<Meta>().ok().map(|meta| meta.get().kept.clone());
+                    let meta = second.cast::<Meta>().ok().map(|meta| meta.get().read());
                     transaction.put(&on, draft(schema, entity, &first, meta)?)
                 }
                 "update" => {
@@ -259,7 +303,7 @@ impl System {
         let key = collection_key(&system, name, key)?;
         run::run(py, event_loop, async move {
             let found = collection.get(key).await?;
-            Ok(found.map_or_else(run::none, |entries| shelf::entries(&system, entries, None)))
+            Ok(found.map_or_else(run::none, |entries| shelf::entries(&system, entries, How::default())))
         })
     }
 
@@ -274,7 +318,7 @@ impl System {
     ) -> PyResult<Bound<'py, PyAny>> {
         let system = self.0.get(py)?;
         let key = collection_key(&system, name, key)?;
-        shelf::fetch_collection(py, &self.0, &system, name, key, load, event_loop)
+        shelf::fetch_collection(py, &system, name, key, load, event_loop)
     }
 
     #[pyo3(signature = (name, key, event_loop=None))]
@@ -294,15 +338,12 @@ impl System {
 
 /// The key of a collection: the fields of the partition that its members share.
 fn collection_key(system: &larder::System, name: &str, key: &Bound<'_, PyAny>) -> PyResult<Fields> {
-    let schema = system.schema();
-    let found = schema.tables.iter().find_map(|table| {
-        let collection = table.collections.iter().find(|collection| collection.name == name)?;
-        let entity = table.entities.iter().find(|entity| collection.members.contains(&entity.name))?;
-        entity.access(table, None)
-    });
-    let Some(access) = found else { return Ok(Fields::new()) };
-    let names: Vec<_> = access.arguments.iter().map(|argument| (&*argument.name, &argument.kind)).collect();
-    value::named_values(schema, name, &names, key)
+    let arguments = shelf::partition(system.schema(), name);
+    let names: Vec<_> = arguments.iter().map(|argument| (&*argument.name, &argument.kind)).collect();
+    if names.is_empty() {
+        return Ok(Fields::new());
+    }
+    value::named_values(system.schema(), name, &names, key)
 }
 
 fn told(drained: Drained) -> Reply {

@@ -1,10 +1,10 @@
 //! Values between the schema's types and Python's.
 //!
-//! Moments are aware `datetime`s in UTC, to the microsecond; decimals are `Decimal`, sets `set`, durations `timedelta`; a value of a named
+//! Moments are aware `datetime`s in UTC, finer ones `Moment`s; decimals are `Decimal`, sets `set`, durations `timedelta`; a value of a named
 //! type is a `dict` by the schema's names. What is given and not of its type is taken as it came, so that the check tells of it with all
 //! else that is wrong. Numbers of `json` are `int` where they are whole, `float` where that loses nothing, else `Decimal`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use larder::jiff::civil::{Date, DateTime};
 use larder::jiff::{SignedDuration, Timestamp};
@@ -22,16 +22,22 @@ use pyo3::types::{
     PyMapping, PySet, PyString, PyTuple, PyTzInfoAccess,
 };
 
-/// The fields of a record, as a `dict` without those that are absent.
+use crate::error::helper;
+
+/// The fields of a record, as a `dict` without those that are absent, and with the defaults of those that another program left out. Of
+/// a part of one, as an index shows it, those that it does not show have none.
 pub(crate) fn fields_out<'py>(
     py: Python<'py>,
     schema: &Schema,
     entity: &Entity,
     fields: &Fields,
+    shown: Option<&BTreeSet<String>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for field in &entity.fields {
-        if let Some(value) = fields.get(&field.name) {
+        let is_shown = || shown.is_none_or(|shown| shown.contains(&field.name));
+        let default = || field.checks.default.as_ref().filter(|_| is_shown());
+        if let Some(value) = fields.get(&field.name).or_else(default) {
             out.set_item(PyString::intern(py, &field.name), value_out(py, schema, &field.kind, value)?)?;
         }
     }
@@ -64,6 +70,11 @@ pub(crate) fn value_out<'py>(
                         out.set_item(name, value_out(py, schema, &field.kind, value)?)?;
                     }
                     None => out.set_item(stored, value_out(py, schema, &Type::Json, value)?)?,
+                }
+            }
+            for field in known.iter().filter(|field| !members.contains_key(&field.attribute)) {
+                if let Some(default) = &field.checks.default {
+                    out.set_item(&field.name, value_out(py, schema, &field.kind, default)?)?;
                 }
             }
             Ok(out.into_any())
@@ -99,6 +110,10 @@ pub(crate) fn moment_out(py: Python<'_>, moment: Timestamp) -> PyResult<Bound<'_
         py.import("datetime")?.getattr("timezone")?.getattr("utc").map(Bound::unbind)
     })?;
     let utc = utc.bind(py).cast::<pyo3::types::PyTzInfo>()?;
+    if moment.subsec_nanosecond() % 1000 != 0 {
+        let kind = helper(py, "larder._core")?.getattr(intern!(py, "Moment"))?;
+        return kind.call1((moment.to_string(),));
+    }
     let civil = larder::jiff::tz::TimeZone::UTC.to_datetime(moment);
     let part = |part: i8| u8::try_from(part).unwrap_or(0);
     let micros = u32::try_from(civil.subsec_nanosecond() / 1000).unwrap_or(0);
@@ -145,6 +160,9 @@ fn number_out<'py>(py: Python<'py>, number: &Number) -> PyResult<Bound<'py, PyAn
         return Ok(whole.into_pyobject(py)?.into_any());
     }
     let text = number.to_string();
+    if !text.contains('.') {
+        return py.get_type::<PyInt>().call1((text,));
+    }
     match text.parse::<f64>() {
         Ok(float) if format!("{float:e}").parse::<Number>().is_ok_and(|read| read == *number) => {
             Ok(PyFloat::new(py, float).into_any())
@@ -186,7 +204,7 @@ pub(crate) fn value_in(
 pub(crate) fn any_in(path: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
     if given.is_instance_of::<PyDateTime>() {
         return match given.cast::<PyDateTime>()?.get_tzinfo() {
-            Some(_) => Ok(Value::Instant(given.extract::<Timestamp>()?)),
+            Some(_) => Ok(Value::Instant(instant(given.cast::<PyDateTime>()?)?)),
             None => Ok(Value::Datetime(given.extract::<DateTime>()?)),
         };
     }
@@ -477,10 +495,18 @@ fn sequence<'py>(given: &Bound<'py, PyAny>, sets: bool) -> PyResult<Option<Vec<B
     Ok(None)
 }
 
-/// To the microsecond, wherever it is told from.
+/// Wherever it is told from: to the microsecond, or with all the digits of a `Moment`.
 fn instant(moment: &Bound<'_, PyDateTime>) -> PyResult<Timestamp> {
     static EPOCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = moment.py();
+    let exact = match moment.is_exact_instance_of::<PyDateTime>() {
+        true => None,
+        false => moment.getattr_opt(intern!(py, "exact"))?,
+    };
+    if let Some(exact) = exact {
+        let parsed = exact.extract::<String>()?.parse::<Timestamp>();
+        return parsed.map_err(|error| PyValueError::new_err(error.to_string()));
+    }
     let epoch = EPOCH.get_or_try_init(py, || moment_out(py, Timestamp::UNIX_EPOCH).map(Bound::unbind))?;
     // Python knows its own zones: what is left after them is a plain duration.
     let since: SignedDuration = moment.sub(epoch.bind(py))?.extract()?;

@@ -37,6 +37,32 @@ const larder = async (store, ...args) => {
   return done.stdout;
 };
 
+// The package of Python, where tests/languages/run has installed it; ./test has.
+const python = process.env.LARDER_PYTHON;
+const withPython = async (what, store) => {
+  const done = await run(python, [join(languages, "python/exchange.py"), what, store], { cwd: join(languages, "python") });
+  assert.equal(done.code, 0, done.stderr);
+};
+
+test("python_reads_what_is_written_here", { skip: !python && "LARDER_PYTHON is not set" }, async (t) => {
+  const store = directory(t);
+  const system = await open(schema, { store });
+  for (const { entity, fields } of exchange) await system.entity(entity).put(own(filled(fields)));
+  await system.close();
+  await withPython("read", store);
+});
+
+test("what_python_writes_is_read_here", { skip: !python && "LARDER_PYTHON is not set" }, async (t) => {
+  const store = directory(t);
+  await withPython("write", store);
+  const system = await open(schema, { store });
+  for (const { entity, fields } of exchange) {
+    const read = await system.entity(entity).get(Object.fromEntries(KEYS[entity].map((name) => [name, fields[name]])));
+    for (const [name, value] of Object.entries(own(filled(fields)))) assert.deepEqual(read[name], value, `${entity}.${name}`);
+  }
+  await system.close();
+});
+
 test("the_command_reads_what_is_written_here", async (t) => {
   const store = directory(t);
   const system = await open(schema, { store });

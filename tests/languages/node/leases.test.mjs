@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 
 import { LeaseLostError, Store, open } from "larder";
+import ts from "typescript";
 
-import { languages } from "./larder.mjs";
+import { directory, languages } from "./larder.mjs";
 
 const schema = join(languages, "scenarios.larder");
 let store, system, crawl;
@@ -54,6 +55,29 @@ test("what_is_left_without_an_end_is_released", async () => {
   await lease[Symbol.asyncDispose]();
   assert.equal((await crawl.standing(lease.record)).state, "done");
   await assert.rejects(lease.finish(), { kind: "not_allowed" });
+});
+
+test("await_using_ends_what_its_block_leaves", async () => {
+  // Node 20 has not the word: TypeScript makes of it what Node 20 runs.
+  const { outputText } = ts.transpileModule(
+    `export async function work(open, schema, store) {
+      await using system = await open(schema, { store });
+      for await (await using lease of system.Shop.lifecycle("crawl").claim("DE")) {
+        if (lease.record.domain === "a.example") return await lease.finish();
+      }
+    }
+    export async function fail(open, schema, store, mine) {
+      await using system = await open(schema, { store });
+      await using lease = await system.Shop.lifecycle("crawl").hold("b.example");
+      throw mine;
+    }`,
+    { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext } },
+  );
+  const { work, fail } = await import(`data:text/javascript,${encodeURIComponent(outputText)}`);
+  assert.equal((await work(open, schema, store)).$.states.crawl, "done");
+  const mine = new Error("mine");
+  await assert.rejects(fail(open, schema, store, mine), (error) => error === mine);
+  assert.deepEqual((await crawl.due("DE")).map(({ record }) => record.domain).sort(), ["b.example", "c.example"]);
 });
 
 test("whoever_lost_a_lease_is_told_and_finishes_nothing", async () => {
@@ -156,7 +180,23 @@ test("a_lease_that_was_ended_after_its_system_was_closed_is_let_go_of", async ()
   const lease = await other.Shop.lifecycle("crawl").hold("a.example");
   await other.close();
   await assert.rejects(lease.finish(), /it is closed/);
-  await assert.rejects(lease.renew(), /the lease is over/);
+  await assert.rejects(lease.renew(), /it is closed/);
+});
+
+test("what_is_of_a_closed_system_does_not_keep_its_directory", async (t) => {
+  const place = directory(t);
+  const other = await open(schema, { store: place });
+  for (const domain of ["a.example", "b.example"]) await other.Shop.create({ domain, country: "DE" });
+  const claims = other.Shop.lifecycle("crawl").claim("DE");
+  const { value: lease } = await claims.next();
+  await other.Page.fetch("https://a.example/", () => ({ text: "x" }));
+  const plan = await other.Page.invalidate({ label: "a.example" });
+  await other.close();
+  let again;
+  await until(async () => (again = await open(schema, { store: place }).catch((error) => assert.ok(error.kind === "store", error))));
+  assert.equal((await again.Shop.get("a.example")).country, "DE");
+  for (const gone of [() => claims.next(), () => lease.renew(), () => plan.run()]) await assert.rejects(gone, /it is closed/);
+  await again.close();
 });
 
 test("a_mistake_does_not_end_a_lease", async () => {

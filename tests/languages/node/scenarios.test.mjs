@@ -97,9 +97,27 @@ const does = {
     const { hit, miss } = await shelf.look(key);
     return { record: hit, miss };
   },
-  get: async ({ shelf }, { entity, key }) => ({ record: await shelf.get(written(entity, key)) }),
+  async get({ shelf }, { entity, key }) {
+    const record = await shelf.get(written(entity, key));
+    return { record, version: record?.$.version };
+  },
   create: async ({ shelf }, { entity, fields }) => told(await shelf.create(written(entity, fields))),
   put: async ({ shelf }, { entity, fields }) => told(await shelf.put(written(entity, fields))),
+  async put_earlier({ system, stage }, { entity, fields }) {
+    const earlier = await open(join(languages, "earlier/scenarios.larder"), { store: system.store, environment: { SCENARIOS_STAGE: stage } });
+    await earlier.entity(entity).put(written(entity, fields));
+    await earlier.close();
+  },
+  async put_shown({ system, shelf }, { entity, index, partition, expect }) {
+    const shown = await shelf.query(index, partition).first();
+    assert.equal(shown.$.partial, true);
+    const [many] = await shelf.putMany([shown]);
+    assertError(many, expect.error);
+    for (const put of [() => shelf.create(shown), () => shelf.putBehind(shown), () => system.transaction().put(entity, shown).run()]) {
+      await assert.rejects(put, (error) => assertError(error, expect.error) ?? true);
+    }
+    return told(await shelf.put(shown));
+  },
   put_behind: async ({ shelf }, { entity, fields }) => told(await shelf.putBehind(written(entity, fields))),
   delete: async ({ shelf }, { entity, key }) => ({ record: await shelf.delete(written(entity, key)) }),
   forget: ({ shelf }, { entity, key }) => shelf.forget(written(entity, key)),
@@ -138,6 +156,22 @@ const does = {
     return {};
   },
   collection_put: ({ system }, { collection, members }) => system.collection(collection).put(members),
+  async collection_fetch({ system }, { collection, key, source }) {
+    let loads = 0;
+    const own = new Error(source.fails);
+    const load = async (asked) => {
+      loads += 1;
+      assert.deepEqual(asked, Object.values(key)[0]);
+      if (source.fails) throw own;
+      return source.absent ? undefined : source.members;
+    };
+    try {
+      const members = await system.collection(collection).fetch(key, load);
+      return { members, loads, origin: members.$.origin };
+    } catch (error) {
+      return error === own ? { raises: own.message, loads } : { error, loads };
+    }
+  },
   async collection_get({ system }, { collection, key }) {
     return { members: await system.collection(collection).get(key) };
   },
@@ -231,7 +265,7 @@ async function play(scenario, store, stage) {
   try {
     if (store.startsWith("dynamodb:")) await system.provision();
     system.store.clock.stop();
-    const context = { system, leases: new Map() };
+    const context = { system, stage, leases: new Map() };
     for (const [at, one] of scenario.steps.entries()) {
       try {
         await step(context, one);

@@ -27,8 +27,8 @@ function diagnostics(names, host) {
 /** The same of a text among the examples. The library is read once. */
 const shared = ts.createCompilerHost(config.options);
 const read = new Map();
-function diagnosticsOf(text) {
-  const name = join(examples, "mistake.ts");
+function diagnosticsOf(text, file = "mistake.ts") {
+  const name = join(examples, file);
   const host = {
     ...shared,
     fileExists: (file) => file === name || shared.fileExists(file),
@@ -103,6 +103,18 @@ test("without_types_everything_compiles", () => {
     for await (await using lease of any.entity("Shop").lifecycle("crawl").claim("DE")) await lease.finish();
     await using closed = any;`;
   assert.deepEqual(diagnosticsOf(text), []);
+});
+
+test("what_is_required_has_the_same_types", () => {
+  const text = (more) => `import larder = require("larder");
+    import type { Tdnet } from "./tdnet-types.js" with { "resolution-mode": "import" };
+    async function run() {
+      const tdnet = await larder.open<Tdnet>("tdnet.larder");
+      return [(await tdnet.Disclosure.get("20240201_7203_001"))?.title, larder.LarderError.name, ${more}];
+    }
+    void run;`;
+  assert.deepEqual(diagnosticsOf(text(""), "required.cts"), []);
+  assert.match(diagnosticsOf(text(`tdnet.Disclosures`), "required.cts").join(), /Disclosures/);
 });
 
 describe("t13_a_mistake_does_not_compile", () => {

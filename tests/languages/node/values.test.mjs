@@ -8,7 +8,7 @@ import { inspect } from "node:util";
 
 import { Exact, InvalidError, Moment, NotAllowedError, SchemaError, Store, open } from "larder";
 
-import { directory } from "./larder.mjs";
+import { directory, languages, run } from "./larder.mjs";
 
 const SCHEMA = `
 system values
@@ -50,6 +50,29 @@ before(async () => {
   system = await open(path, { store: "memory:" });
 });
 after(() => system.close());
+
+test("a_whole_number_that_no_double_is_sure_of_is_refused", async () => {
+  for (const whole of [2 ** 60, -(2 ** 53) - 2]) {
+    await assert.rejects(system.Thing.create({ id: 1_000_000, whole }), (error) => {
+      assert.ok(error instanceof InvalidError, error);
+      assert.deepEqual([error.field, error.rule], ["whole", "must be of type int"]);
+      return true;
+    });
+  }
+  assert.equal((await read({ whole: 2n ** 60n })).whole, 2n ** 60n);
+  assert.equal((await read({ whole: Number.MAX_SAFE_INTEGER })).whole, Number.MAX_SAFE_INTEGER);
+});
+
+test("the_store_that_the_environment_names_is_observed_too", async (t) => {
+  const text = `
+    import { Store } from "larder";
+    const store = await Store.open();
+    store.faults.failNext(1);
+    console.log(store.requests());`;
+  const env = { ...process.env, LARDER_STORE: directory(t) };
+  const ended = await run(process.execPath, ["--input-type=module", "-e", text], { env, cwd: join(languages, "node") });
+  assert.deepEqual([ended.code, ended.stdout], [0, "0\n"], ended.stderr);
+});
 
 let id = 0;
 /** A thing with these fields, as it is read. */

@@ -13,6 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import larder
 
 HERE = Path(__file__).parent.parent
@@ -89,8 +91,9 @@ async def had(value: Any) -> Any:
 class Runner:
     """One scenario on one system, of either face."""
 
-    def __init__(self, system: Any) -> None:
+    def __init__(self, system: Any, options: dict[str, Any]) -> None:
         self.system = system
+        self.options = options
         self.is_async = isinstance(system, larder.aio.System)
         self.leases: dict[str, Any] = {}
         self.cursor: str | None = None
@@ -236,6 +239,20 @@ class Runner:
     async def put(self, step: dict[str, Any], expect: dict[str, Any]) -> None:
         await self.one(lambda: self.shelf(step).put(fields(step["fields"])), expect)
 
+    async def put_earlier(self, step: dict[str, Any], expect: dict[str, Any]) -> None:
+        with larder.open(HERE / "earlier" / "scenarios.larder", self.system.store, **self.options) as earlier:
+            earlier[step["entity"]].put(fields(step["fields"]))
+
+    async def put_shown(self, step: dict[str, Any], expect: dict[str, Any]) -> None:
+        shelf = self.shelf(step)
+        (shown, *_) = await had(shelf.index(step["index"], **fields(step["partition"])).all())
+        assert shown.meta.is_part
+        for put in (shelf.put, shelf.create, shelf.put_behind, self.system.transaction().put(shelf, shown).run):
+            await self.outcome(lambda: put() if put.__name__ == "run" else put(shown), expect)
+        with pytest.raises(larder.ManyError) as caught:
+            await had(shelf.put_many([shown]))
+        self.check_error(caught.value.outcomes[0], expect["error"])
+
     async def put_behind(self, step: dict[str, Any], expect: dict[str, Any]) -> None:
         await self.one(lambda: self.shelf(step).put_behind(fields(step["fields"])), expect)
 
@@ -299,13 +316,44 @@ class Runner:
         members = {entity: [fields(record) for record in records] for entity, records in step["members"].items()}
         await had(self.system.collection(step["collection"]).put(members))
 
+    async def collection_fetch(self, step: dict[str, Any], expect: dict[str, Any]) -> None:
+        loads: list[Any] = []
+        source = step["source"]
+
+        def load(*key: Any) -> Any:
+            loads.append(key)
+            if "fails" in source:
+                raise OwnError(source["fails"])
+            if "absent" in source:
+                return None
+            return {entity: [fields(record) for record in records] for entity, records in source["members"].items()}
+
+        async def load_in_loop(*key: Any) -> Any:
+            return load(*key)
+
+        collection, key = self.system.collection(step["collection"]), fields(step["key"])
+        try:
+            call = lambda: collection.fetch(key, load_in_loop if self.is_async else load)  # noqa: E731
+            found = await self.outcome(call, expect)
+        except OwnError as error:
+            assert str(error) == expect["raises"]
+        else:
+            assert "raises" not in expect
+            self.check_members(found or {}, expect.get("members", {}))
+            for records in (found or {}).values():
+                assert all(record.meta.origin == expect["origin"] for record in records)
+        assert len(loads) == expect["loads"] and all(asked == tuple(key.values()) for asked in loads), loads
+
     async def collection_get(self, step: dict[str, Any], expect: dict[str, Any]) -> None:
         found = await had(self.system.collection(step["collection"]).get(fields(step["key"])))
         if expect["members"] is None:
             assert found is None
             return
-        assert set(found) == set(expect["members"])
-        for entity, records in expect["members"].items():
+        self.check_members(found, expect["members"])
+
+    def check_members(self, found: dict[str, Any], expect: dict[str, Any]) -> None:
+        assert set(found) == set(expect)
+        for entity, records in expect.items():
             for record, wanted in zip(found[entity], records, strict=True):
                 self.check_record(record, {"record": wanted})
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -89,6 +91,91 @@ def test_an_interrupt_ends_the_caller_whose_loader_it_was_and_nobody_else(system
     assert system["Page"].stats().loads == 1
     assert sorted(type(error).__name__ for error in raised) == ["SourceError"] * 3 + ["SystemExit"]
     assert all("the load was interrupted" in str(error) for error in raised if isinstance(error, larder.SourceError))
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_loader_is_not_lost_where_something_stale_could_be_given(system: Any, raised: type[BaseException]) -> None:
+    pages, url = system["Page"], "https://a.example/"
+    pages.put({"url": url, "text": "old"})
+    system.store.clock.advance(5400)
+
+    def load(url: str) -> str:
+        raise raised
+
+    def broken(url: str) -> str:
+        raise Broken("no network")
+
+    with pytest.raises(raised):
+        pages.fetch(url, load)
+    stale = pages.fetch(url, broken)
+    assert (stale.text, stale.meta.stale_reason) == ("old", "source_failed")
+    assert "Broken: no network" in stale.meta.stale_cause
+
+
+STABLE = """
+system stable
+source web SETTINGS
+table records {
+  key  pk / sk
+  ttl  ends
+  entity Horse from web {
+    key    "DAY#{day}" / "RESULTS"
+    ttl    1h
+    grace  1d
+    input day: date
+    results:   [int]
+  }
+  entity Parents from web {
+    key    "DAY#{day}" / "PARENTS"
+    ttl    1h
+    grace  1d
+    input day: date
+    sire:      string
+  }
+  collection Stable { Horse, Parents }
+}
+"""
+
+
+def stable(larder_memory: Memory, settings: str = "") -> Any:
+    system = larder_memory("stable.larder", text=STABLE.replace("SETTINGS", settings))
+    kept = {"Horse": {"day": DAY, "results": [1]}, "Parents": {"day": DAY, "sire": "s"}}
+    system.collection("Stable").put(kept)
+    system.store.clock.advance(5400)
+    return system.collection("Stable")
+
+
+DAY = date(2026, 2, 28)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_nor_is_it_in_a_loader_of_a_collection(larder_memory: Memory, raised: type[BaseException]) -> None:
+    def load(day: date) -> Any:
+        raise raised
+
+    with pytest.raises(raised):
+        stable(larder_memory).fetch(DAY, load)
+
+
+def test_a_timeout_of_a_source_holds_for_a_collection(larder_memory: Memory) -> None:
+    hang, started = threading.Event(), time.monotonic()
+    try:
+        found = stable(larder_memory, "{ timeout 50ms..200ms }").fetch(DAY, lambda day: hang.wait(20) and None)
+        assert found["Parents"][0].sire == "s"
+        assert time.monotonic() - started < 10
+    finally:
+        hang.set()
+
+
+def test_a_loader_of_a_collection_gets_the_values_of_its_key(larder_memory: Memory) -> None:
+    asked = []
+
+    def load(day: date) -> Any:
+        asked.append(day)
+        return {"Horse": {"day": day, "results": [2]}, "Parents": [{"day": day, "sire": "t"}]}
+
+    assert stable(larder_memory).fetch(DAY, load)["Horse"][0].results == [2]
+    assert asked == [DAY]
 
 
 def test_a_loader_runs_on_the_thread_that_asks(system: Any) -> None:
@@ -327,6 +414,29 @@ def test_queries_are_async_iterators() -> None:
     asyncio.run(run())
 
 
+def test_a_long_read_does_not_keep_an_event_loop_from_its_other_tasks(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await larder.aio.open(SCHEMA, str(tmp_path / "data")) as system:
+            notes = system["Note"]
+            await notes.put_many([{"owner": "ada", "title": f"{number:03}", "text": ""} for number in range(500)])
+            ticks = 0
+
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    ticks += 1
+                    await asyncio.sleep(0)
+
+            ticking = asyncio.create_task(tick())
+            for read in (notes.within(owner="ada").all(), notes.get_many([("ada", "001")] * 50), notes.within(owner="ada").count()):
+                before = ticks
+                await read
+                assert ticks > before
+            ticking.cancel()
+
+    asyncio.run(run())
+
+
 # Leases
 
 
@@ -358,6 +468,39 @@ def test_work_that_raises_is_tried_again_later_and_what_was_raised_is_raised(sys
     assert list(crawl.claim("DE")) == [], "it is left alone for a while"
     system.store.clock.advance(3600)
     assert [lease.attempts for lease in crawl.claim("DE")] == [2]
+
+
+def test_what_was_raised_is_raised_although_the_lease_cannot_be_given_back(system: Any, caplog: pytest.LogCaptureFixture) -> None:
+    crawl = shops(system, "a.example", "b.example", "c.example")
+    due = crawl.claim("DE")
+    for raised in (Broken("the shop is closed"), KeyboardInterrupt()):
+        with pytest.raises(type(raised)) as caught, next(due):
+            system.store.faults.down()
+            raise raised
+        assert caught.value is raised
+        system.store.faults.up()
+    with pytest.raises(Broken), crawl.claim("DE") as claims:
+        next(claims)
+        system.store.faults.down()
+        raise Broken("in between")
+    assert sum("could not be" in record.message for record in caplog.records) == 3, caplog.text
+    system.store.faults.up()
+    with pytest.raises(larder.StoreError), shops(system, "d.example").claim("DE") as claims:
+        next(claims)
+        system.store.faults.down()
+
+
+def test_the_same_is_so_for_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        system = await larder.aio.open(SCHEMA, "memory:")
+        await system["Shop"].create({"domain": "a.example", "country": "DE"})
+        with pytest.raises(Broken):
+            async with await system["Shop"].lifecycle("crawl").hold("a.example"):
+                system.store.faults.down()
+                raise Broken("the shop is closed")
+
+    asyncio.run(run())
+    assert "could not be" in caplog.text
 
 
 def test_work_that_is_interrupted_is_given_back(system: Any) -> None:
@@ -401,6 +544,32 @@ def test_states_may_be_called_due_and_stuck(larder_memory: Memory) -> None:
     assert [standing.record.domain for standing in crawl.in_state("stuck", "DE")] == ["a.example"]
     assert [standing.record.domain for standing in crawl.due("DE")] == ["b.example"]
     assert crawl.stuck("DE") == []
+
+
+def test_what_stands_in_a_state_is_listed_as_it_is_asked_for(system: Any) -> None:
+    crawl = shops(system, "a.example", "b.example")
+    for lease in crawl.claim("DE", strict=True):
+        with lease:
+            system.store.clock.advance(60)
+    listed = lambda **options: [standing.record.domain for standing in crawl.in_state("done", "DE", **options)]  # noqa: E731
+    both = listed()
+    assert sorted(both) == ["a.example", "b.example"] and listed(newest_first=True) == both[::-1]
+    assert listed(limit=1, strict=True) == both[:1]
+    system.store.clock.advance(30)
+    assert crawl.due("DE") == []
+    assert [standing.record.domain for standing in crawl.due("DE", older_than=timedelta(minutes=1))] == both[:1]
+
+
+def test_a_scan_and_a_sequence_are_asked_as_in_rust(system: Any) -> None:
+    pages = system["Page"]
+    pages.put({"url": "https://a.example/", "text": "old"})
+    system.store.clock.advance(7200)
+    assert list(pages.scan(at_any_price=True, consistent=True, strict=True)) == []
+    assert [page.text for page in pages.scan(at_any_price=True, even_expired=True)] == ["old"]
+    report = {"day": DAY, "title": "first"}
+    assert system["Report"].next_sequence(report) == 1
+    system["Report"].create(report)
+    assert system["Report"].next_sequence(report) == 2
 
 
 SHORT = SCHEMA.read_text().replace("lease 2h", "lease 2s")
@@ -467,6 +636,50 @@ def test_a_record_that_was_read_and_changed_loses_against_a_newer_one(system: An
     with pytest.raises(larder.ConflictError) as caught:
         notes.put(mine)
     assert (caught.value.entity, caught.value.key) == ("Note", "NOTE#ada / milk")
+
+
+def test_a_moment_that_is_finer_than_python_s_keeps_its_digits(larder_memory: Memory) -> None:
+    system = larder_memory(SCHEMA)
+    notes, exact = system["Note"], "2026-01-15T10:00:00.123456789Z"
+    notes.create({"owner": "ada", "title": "fine", "text": "", "seen_at": larder.Moment(exact)})
+    read = notes.get(("ada", "fine"))
+    assert read.seen_at == datetime(2026, 1, 15, 10, 0, 0, 123456, timezone.utc) and read.seen_at.exact == exact
+    for copied in (copy.copy(read.seen_at), pickle.loads(pickle.dumps(read.seen_at))):
+        assert copied.exact == exact
+    read.text = "changed"
+    notes.put(read)
+    assert notes.get(("ada", "fine")).seen_at.exact == exact
+    read = notes.get(("ada", "fine"))
+    read.seen_at += timedelta(hours=1)
+    notes.put(read)
+    later = notes.get(("ada", "fine")).seen_at
+    assert later == datetime(2026, 1, 15, 11, 0, 0, 123456, timezone.utc) and type(later) is datetime
+    with pytest.raises(ValueError, match="no moment"):
+        larder.Moment("yesterday")
+
+
+def test_whole_numbers_of_a_document_are_int_however_large(system: Any) -> None:
+    more = {"large": 10**20, "larger": -(10**37), "half": 0.5}
+    system["Note"].create({"owner": "ada", "title": "large", "text": "", "more": more})
+    read = system["Note"].get(("ada", "large")).more
+    assert read == more and [type(read[name]) for name in more] == [int, int, float]
+
+
+def test_a_moment_in_any_zone_is_a_moment(system: Any) -> None:
+    tokyo = pytest.importorskip("dateutil.tz").gettz("Asia/Tokyo")
+    with pytest.raises(larder.InvalidError) as caught:
+        system["Note"].create({"owner": "ada", "title": "milk", "text": "", "colour": datetime(2026, 1, 15, tzinfo=tokyo)})
+    assert [violation.fault for violation in caught.value.violations] == ["unknown"]
+
+
+def test_what_cannot_be_read_is_removed_and_that_is_told(larder_memory: Memory) -> None:
+    store = larder.Store("memory:")
+    with larder.open(SCHEMA, store, text=SCHEMA.read_text().replace("tags:        set<string>", "tags:        string")) as other:
+        other["Note"].create({"owner": "ada", "title": "milk", "text": "", "tags": "x"})
+    with larder.open(SCHEMA, store) as system:
+        with pytest.raises(larder.CorruptError):
+            system["Note"].delete(("ada", "milk"))
+        assert system["Note"].delete(("ada", "milk")) is None
 
 
 @pytest.mark.parametrize(
@@ -546,6 +759,37 @@ def test_a_closed_system_says_so_and_its_directory_can_be_opened_again(tmp_path:
         assert again["Note"].get(("ada", "milk")).text == "kept"
 
 
+def opened(place: str) -> Any:
+    """A directory, once what was under way in it has ended."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return larder.open(SCHEMA, place)
+        except larder.StoreError:
+            if time.monotonic() > deadline:
+                raise
+
+
+def test_what_a_closed_system_gave_does_not_keep_its_directory(tmp_path: Path) -> None:
+    place = str(tmp_path / "data")
+    system = larder.open(SCHEMA, place)
+    note = system["Note"].create({"owner": "ada", "title": "milk", "text": "kept"})
+    page = system["Page"].fetch("https://a.example/", lambda url: "text")
+    crawl = shops(system, "a.example", "b.example")
+    system["Shop"].create({"domain": "c.example", "country": "FR"})
+    claims = crawl.claim("DE")
+    lease, done, held = next(claims), next(claims), crawl.hold("c.example")
+    done.finish()
+    plan = system["Page"].invalidate(label="a.example")
+    system.close()
+    with opened(place) as again:
+        assert again["Note"].get(("ada", "milk")) == note
+    for gone in (lambda: next(claims), lease.renew, held.finish, plan.run):
+        with pytest.raises(larder.ClosedError):
+            gone()
+    assert not lease.is_held and (plan.items, page.meta.origin, note.meta.version) == (1, "source", 1)
+
+
 def test_python_goes_on_while_the_store_takes_its_time(system: Any) -> None:
     system.store.faults.delay(1.0, 0.5)
     counted, done = [0], threading.Event()
@@ -620,6 +864,56 @@ _, status = os.waitpid(child, 0)
 print(os.waitstatus_to_exitcode(status), system["Page"].get("https://a.example/").text)
 """)
     assert done.stdout == "forked True\n0 text\n", done
+
+
+VISIT = """
+from datetime import datetime, timezone
+from decimal import Decimal
+def visit(system, second=0):
+    at = datetime(2026, 1, 15, 10, 0, second, tzinfo=timezone.utc)
+    system["Visit"].put_behind({"page": "home", "at": at, "seconds": Decimal(1)})
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_writes_what_it_wrote_behind(tmp_path: Path, method: str) -> None:
+    place, file = str(tmp_path / "data"), tmp_path / "program.py"
+    file.write_text(f"""
+import larder, multiprocessing, sys
+{VISIT}
+def work(place):
+    system = larder.open({str(SCHEMA)!r}, place)
+    for second in range(50):
+        visit(system, second)
+if __name__ == "__main__":
+    child = multiprocessing.get_context({method!r}).Process(target=work, args=(sys.argv[1],))
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+""")
+    done = subprocess.run([sys.executable, str(file), place], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    with larder.open(SCHEMA, place) as system:
+        assert system["Visit"].within(page="home").count() == 50
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_that_was_forked_while_a_loader_runs_does_not_wait_for_it() -> None:
+    done = program("""
+system = larder.open(SCHEMA, "memory:")
+feeds, started, go = system["Feed"], threading.Event(), threading.Event()
+feeds.put({"url": "a", "text": "old"})
+system.store.clock.advance(5400)
+feeds.fetch("a", lambda url: started.set() or go.wait(30) and "new")  # behind the answer, on a thread of larder's
+started.wait(10)
+began = time.monotonic()
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+print(time.monotonic() - began < 4)
+go.set()
+""")
+    assert done.stdout == "True\n", done
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -706,6 +1000,55 @@ loading.join()
 print(system["Page"].get("https://a.example/").text)
 """, timeout=45)
     assert done.stdout == "interrupted True\ntext\n", done
+
+
+def test_ctrl_c_ends_a_coroutine_that_loads() -> None:
+    done = program("""
+import asyncio
+async def load(url):
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(30)
+async def run():
+    system = await larder.aio.open(SCHEMA, "memory:")
+    await system["Page"].fetch("https://a.example/", load)
+began = time.monotonic()
+try:
+    asyncio.run(run())
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began < 10)
+""", timeout=45)
+    assert done.stdout == "interrupted True\n", done
+
+
+def test_ctrl_c_ends_the_wait_for_a_loader_on_a_thread_of_larder_s() -> None:
+    done = program(f"""
+system = larder.open("slow.larder", "memory:", text={SLOW.replace("50ms..200ms", "20s..30s")!r})
+go = threading.Event()
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    system["Page"].fetch("a", lambda url: go.wait(25) and "text")
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began < 10)
+go.set()
+""", timeout=45)
+    assert done.stdout == "interrupted True\n", done
+
+
+def test_no_thread_of_larder_s_is_in_python_when_python_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", f"""
+import atexit, time
+def late():  # after larder's own
+    print(feeds.fetch("a", lambda url: print("called") or "new").text, flush=True)
+    time.sleep(0.5)
+atexit.register(late)
+import larder
+system = larder.open({str(SCHEMA)!r}, "memory:")
+feeds = system["Feed"]
+feeds.put({{"url": "a", "text": "old"}})
+system.store.clock.advance(5400)
+"""], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "old\n", ""), done
 
 
 def test_a_program_ends_while_a_loader_still_runs_behind_an_answer() -> None:

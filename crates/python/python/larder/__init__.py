@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from typing import Mapping
 
 from . import _log, _native, aio
-from ._core import Clock, Drained, Faults, Meta, Miss, Page, Record, Standing, Stats, Store, TypedRecord, files_of
+from ._core import Clock, Drained, Faults, Meta, Miss, Moment, Page, Record, Standing, Stats, Store, TypedRecord, files_of
 from ._errors import (
     AbsentError, CancelledError, ClosedError, ConflictError, CorruptError, CursorError, DownError, EnvironmentVariableError,
     ExistsError, ForkedError, InvalidError, KeyFieldError, LarderError, LeaseLostError, ManyError, MissingError, NotAllowedError,
@@ -25,7 +25,7 @@ from ._sync import Claims, Collection, Lease, Lifecycle, Plan, Query, Shelf, Sys
 __all__ = [
     "AbsentError", "CancelledError", "Claims", "Clock", "ClosedError", "Collection", "ConflictError", "CorruptError", "CursorError",
     "DownError", "Drained", "EnvironmentVariableError", "ExistsError", "Faults", "ForkedError", "InvalidError", "KeyFieldError",
-    "Known", "LarderError", "Lease", "LeaseLostError", "Lifecycle", "Load", "ManyError", "Meta", "Miss", "MissingError",
+    "Known", "LarderError", "Lease", "LeaseLostError", "Lifecycle", "Load", "ManyError", "Meta", "Miss", "MissingError", "Moment",
     "NotAllowedError", "Obstacle", "Page", "Permanent", "Plan", "Query", "QueueFullError", "Record", "RecordError", "SchemaError",
     "Shelf", "SourceError", "Standing", "StateError", "Stats", "Store", "StoreError", "System", "TooLargeError", "Transaction",
     "TypedRecord", "Violation", "aio", "open", "prometheus",

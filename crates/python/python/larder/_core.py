@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
+import logging
+import re
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from os import PathLike, fspath
-from typing import Any, Callable, Generic, Iterator, Mapping, ParamSpec, Sequence, TypeVar
+from typing import Any, Callable, Generic, Iterator, Mapping, ParamSpec, Sequence, TypedDict, TypeVar
 
 from . import _native
 from ._errors import LarderError, ManyError
@@ -27,6 +30,19 @@ C = TypeVar("C")
 B = TypeVar("B")
 #: The group of a claim.
 G = TypeVar("G")
+
+
+
+class Listing(TypedDict, total=False):
+    """How records of a lifecycle are listed."""
+
+    limit: int
+    #: Due when it was last done so long ago, instead of what the schema says.
+    older_than: timedelta
+    newest_first: bool
+    #: What cannot be read is an error, and not left out.
+    strict: bool
+
 
 Read = Callable[[dict[str, Any], Meta], R]
 
@@ -129,6 +145,17 @@ def files_of(schema: str | PathLike[str], text: str | Mapping[str, str] | None) 
 def renamed(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters whose names Python keeps for itself end in `_`."""
     return {name[:-1] if name.endswith("_") else name: value for name, value in params.items()}
+
+
+@contextmanager
+def unmasked(raised: BaseException | None, what: str) -> Iterator[None]:
+    """What goes wrong at the end of a `with` is logged where something was raised in it already, which is to be seen."""
+    try:
+        yield
+    except LarderError as error:
+        if raised is None:
+            raise
+        logging.getLogger("larder").error("a lease could not be %s, and is somebody else's when its time is over: %s", what, error)
 
 
 def seconds(duration: float | timedelta | None) -> float | None:
@@ -239,6 +266,31 @@ class Asking(Generic[R, B]):
     def _page(self, got: tuple[list[Any], str | None, int, float]) -> Page[R]:
         items, cursor, unread, units = got
         return Page([self._read(*item) for item in items], cursor, unread, units)
+
+
+class Moment(datetime):
+    """A moment that is finer than Python's microseconds. `exact` has all its digits, with which it is written back; what is worked out
+    of it is a `datetime`."""
+
+    __slots__ = ("exact",)
+    exact: str
+
+    def __new__(cls, *of: Any, **named: Any) -> Any:
+        if len(of) != 1 or named or not isinstance(of[0], str):
+            # What is worked out of one.
+            return datetime(*of, **named)
+        found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", of[0])
+        if found is None:
+            raise ValueError(f"{of[0]!r} is no moment: give it as 2026-01-15T10:00:00.123456789Z")
+        second, digits, zone = found.groups()
+        at = datetime.fromisoformat(second + ("+00:00" if zone == "Z" else zone)).astimezone(timezone.utc)
+        micros = int((digits or "").ljust(6, "0")[:6])
+        moment = super().__new__(cls, at.year, at.month, at.day, at.hour, at.minute, at.second, micros, timezone.utc)
+        moment.exact = of[0]
+        return moment
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Moment, (self.exact,)
 
 
 #: What is read at once for an iterator.

@@ -38,11 +38,13 @@ class Known(NamedTuple):
     last_modified: str | None
 
 
-def members(given: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def members(given: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """The members of a collection, from a dict of one or many by entity. Called by the native module."""
-    out: list[tuple[str, Any]] = []
+    from ._core import TypedRecord, drafted
+
+    out: list[tuple[str, Any, Any]] = []
     for entity, records in given.items():
-        if isinstance(records, Mapping):
+        if isinstance(records, (Mapping, TypedRecord)):
             records = [records]
-        out.extend((entity, record) for record in records)
+        out.extend((entity, *drafted(record)) for record in records)
     return out

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Callable, Concatenate, Generic, Iterable, Iterator, Literal, Mapping, Sequence, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Callable, Concatenate, Generic, Iterable, Iterator, Literal, Mapping, Sequence, TypeVar, cast
 
 from . import _exit, _native
 from ._core import (
-    AT_ONCE, A, Asking, B, C, Drained, G, K, Miss, N, P, Page, R, Read, Record, S, Standing, Stats, Store, V, drafted, many,
-    renamed, seconds,
+    AT_ONCE, A, Asking, B, C, Drained, G, K, Listing, Miss, N, P, Page, R, Read, Record, S, Standing, Stats, Store, V, drafted, many,
+    renamed, seconds, unmasked,
 )  # fmt: skip
 from ._load import Known, Load
 from ._load import members as _members_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 M = TypeVar("M")
 
@@ -130,7 +133,12 @@ class Shelf(Generic[R, K, P, V, N, S, A, C]):
 
     def create(self, new: N) -> R:
         """Writes a record that is not there yet. A sequence that is not given takes the first free number."""
-        return self._read(*self._native.create(new))
+        return self._read(*self._native.create(*drafted(new)))
+
+    def next_sequence(self, new: N) -> int:
+        """The number that `create` would take."""
+        number: int = self._native.next_sequence(new)
+        return number
 
     def put(self, draft: N | R) -> R:
         """Writes a record, there or not. One that was read and changed loses against a newer version."""
@@ -139,7 +147,7 @@ class Shelf(Generic[R, K, P, V, N, S, A, C]):
     def put_behind(self, new: N) -> R:
         """Writes it after the answer. `drain` waits for it, and so does the end of the program."""
         _exit.hold(self._system._native)
-        return self._read(*self._native.put_behind(new))
+        return self._read(*self._native.put_behind(*drafted(new)))
 
     def update(
         self,
@@ -198,9 +206,18 @@ class Shelf(Generic[R, K, P, V, N, S, A, C]):
         """Asks the table itself for a partition."""
         return Query(self._native, self._read, {"index": None, "partition": renamed(partition)})
 
-    def scan(self, *, at_any_price: bool = False, limit: int | None = None) -> Iterator[R]:
+    def scan(
+        self,
+        *,
+        at_any_price: bool = False,
+        even_expired: bool = False,
+        consistent: bool = False,
+        strict: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[R]:
         """All records, where the schema allows that."""
-        return _pages(self._native.scan, self._read, {"at_any_price": at_any_price}, limit)
+        asked = {"at_any_price": at_any_price, "even_expired": even_expired, "consistent": consistent, "strict": strict}
+        return _pages(self._native.scan, self._read, asked, limit)
 
     def invalidate(self, *, label: str | None = None, **by: Any) -> Plan:
         """What has these fields or this label, and what removing it costs; `run` removes it."""
@@ -350,27 +367,31 @@ class Lifecycle(Generic[R, K, G, T, St]):
         older_than: timedelta | None = None,
         owner: str | None = None,
         params: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> Claims[R]:
         """What is due, oldest first, one lease after the other: `for lease in crawl.claim("DE"): with lease: …`."""
-        options = {"take": take, "older_than": older_than, "owner": owner, "params": params}
+        options = {"take": take, "older_than": older_than, "owner": owner, "params": params, "strict": strict}
         return Claims(self._shelf.claim(self._name, list(groups) or [None], options), self._read)
 
     def hold(self, key: K, transition: T | None = None, **params: Any) -> Lease[R]:
         """The lease of one record."""
-        return Lease(self._shelf.hold(self._name, key, transition, renamed(params)), self._read)
+        lease, record = self._shelf.hold(self._name, key, transition, renamed(params))
+        return Lease(lease, record, self._read)
 
     def standing(self, key: K) -> Standing[R] | None:
         found = self._standings(self._shelf.stands(self._name, key))
         return found[0] if found else None
 
-    def due(self, *groups: G, limit: int | None = None) -> list[Standing[R]]:
-        return self._standings(self._shelf.standing(self._name, "due", None, list(groups) or [None], limit))
+    def due(self, *groups: G, **listing: Unpack[Listing]) -> list[Standing[R]]:
+        """What a claim would take, in that order."""
+        return self._standings(self._shelf.standing(self._name, "due", None, list(groups) or [None], dict(listing)))
 
-    def stuck(self, *groups: G, limit: int | None = None) -> list[Standing[R]]:
-        return self._standings(self._shelf.standing(self._name, "stuck", None, list(groups) or [None], limit))
+    def stuck(self, *groups: G, **listing: Unpack[Listing]) -> list[Standing[R]]:
+        """What is held by a lease that ran out."""
+        return self._standings(self._shelf.standing(self._name, "stuck", None, list(groups) or [None], dict(listing)))
 
-    def in_state(self, state: St, *groups: G, limit: int | None = None) -> list[Standing[R]]:
-        return self._standings(self._shelf.standing(self._name, "in_state", state, list(groups), limit))
+    def in_state(self, state: St, *groups: G, **listing: Unpack[Listing]) -> list[Standing[R]]:
+        return self._standings(self._shelf.standing(self._name, "in_state", state, list(groups), dict(listing)))
 
     def release(self, key: K) -> R:
         """Takes a lease from whoever has it."""
@@ -392,18 +413,20 @@ class Claims(Generic[R]):
         return self
 
     def __next__(self) -> Lease[R]:
-        lease = self._native.next()
-        if lease is None:
+        held = self._native.next()
+        if held is None:
             raise StopIteration
-        self._last = Lease(lease, self._read)
+        lease, record = held
+        self._last = Lease(lease, record, self._read)
         return self._last
 
     def __enter__(self) -> Claims[R]:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._last is not None and self._last.is_held:
-            self._last.release()
+            with unmasked(error, "given back"):
+                self._last.release()
 
 
 class Lease(Generic[R]):
@@ -413,10 +436,10 @@ class Lease(Generic[R]):
     raised.
     """
 
-    def __init__(self, native: _native.Lease, read: Read[R]) -> None:
+    def __init__(self, native: _native.Lease, record: Any, read: Read[R]) -> None:
         self._native = native
         self._read = read
-        self.record: R = read(*native.record())
+        self.record: R = read(*record)
 
     @property
     def fence(self) -> int:
@@ -478,9 +501,11 @@ class Lease(Generic[R]):
         elif self.is_lost:
             pass
         elif isinstance(error, Exception):
-            self.retry(error)
+            with unmasked(error, "left to be tried again"):
+                self.retry(error)
         else:
-            self.release()
+            with unmasked(error, "given back"):
+                self.release()
         return False
 
 
@@ -574,8 +599,8 @@ class Collection(Generic[M, K, P]):
         deleted: int = self._system._native.collection_delete(self._name, key)
         return deleted
 
-    def _made(self, got: tuple[list[Any], Any]) -> M:
+    def _made(self, got: list[Any]) -> M:
         members: dict[str, list[Any]] = {}
-        for entity, record in got[0]:
+        for entity, record in got:
             members.setdefault(entity, []).append(self._record(entity, *record))
         return self._gather(members)

@@ -11,17 +11,20 @@ from datetime import timedelta
 from os import PathLike, fspath
 from types import TracebackType
 from typing import (
-    Any, AsyncIterator, Awaitable, Callable, Concatenate, Generic, Iterable, Literal, Mapping, Sequence, TypeVar, cast,
+    TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Concatenate, Generic, Iterable, Literal, Mapping, Sequence, TypeVar, cast,
 )  # fmt: skip
 
 from . import _exit, _log, _native
 from ._core import (
-    AT_ONCE, A, Asking, B, C, Drained, G, K, Miss, N, P, Page, R, Read, Record, S, Standing, Stats, Store, V, drafted, files_of, many,
-    renamed, seconds,
+    AT_ONCE, A, Asking, B, C, Drained, G, K, Listing, Miss, N, P, Page, R, Read, Record, S, Standing, Stats, Store, V, drafted,
+    files_of, many, renamed, seconds, unmasked,
 )  # fmt: skip
 from ._errors import LeaseLostError
 from ._load import Known, Load
 from ._load import members as _members_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 M = TypeVar("M")
 T = TypeVar("T", bound=str)
@@ -162,14 +165,19 @@ class Shelf(Generic[R, K, P, V, N, S, A, C]):
         return Miss(*miss) if found is None else self._read(*found)
 
     async def create(self, new: N) -> R:
-        return self._read(*await _got(self._native.create(new, _loop())))
+        return self._read(*await _got(self._native.create(*drafted(new), _loop())))
+
+    async def next_sequence(self, new: N) -> int:
+        """The number that `create` would take."""
+        number: int = await _got(self._native.next_sequence(new, _loop()))
+        return number
 
     async def put(self, draft: N | R) -> R:
         return self._read(*await _got(self._native.put(*drafted(draft), _loop())))
 
     async def put_behind(self, new: N) -> R:
         _exit.hold(self._system._native)
-        return self._read(*await _got(self._native.put_behind(new, _loop())))
+        return self._read(*await _got(self._native.put_behind(*drafted(new), _loop())))
 
     async def update(
         self,
@@ -219,8 +227,17 @@ class Shelf(Generic[R, K, P, V, N, S, A, C]):
     def within(self, **partition: Any) -> Query[R, Any]:
         return Query(self._native, self._read, {"index": None, "partition": renamed(partition)})
 
-    def scan(self, *, at_any_price: bool = False, limit: int | None = None) -> AsyncIterator[R]:
-        return _pages(self._native.scan, self._read, {"at_any_price": at_any_price}, limit)
+    def scan(
+        self,
+        *,
+        at_any_price: bool = False,
+        even_expired: bool = False,
+        consistent: bool = False,
+        strict: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[R]:
+        asked = {"at_any_price": at_any_price, "even_expired": even_expired, "consistent": consistent, "strict": strict}
+        return _pages(self._native.scan, self._read, asked, limit)
 
     async def invalidate(self, *, label: str | None = None, **by: Any) -> Plan:
         return Plan(await _got(self._native.invalidate(renamed(by), label, False, _loop())))
@@ -360,28 +377,30 @@ class Lifecycle(Generic[R, K, G, T, St]):
         older_than: timedelta | None = None,
         owner: str | None = None,
         params: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> Claims[R]:
         """What is due, oldest first: `async for lease in crawl.claim("DE"): async with lease: …`."""
-        options = {"take": take, "older_than": older_than, "owner": owner, "params": params}
+        options = {"take": take, "older_than": older_than, "owner": owner, "params": params, "strict": strict}
         return Claims(self._shelf.claim(self._name, list(groups) or [None], options), self._read)
 
     async def hold(self, key: K, transition: T | None = None, **params: Any) -> Lease[R]:
-        return Lease(await _got(self._shelf.hold(self._name, key, transition, renamed(params), _loop())), self._read)
+        lease, record = await _got(self._shelf.hold(self._name, key, transition, renamed(params), _loop()))
+        return Lease(lease, record, self._read)
 
     async def standing(self, key: K) -> Standing[R] | None:
         found = self._standings(await _got(self._shelf.stands(self._name, key, _loop())))
         return found[0] if found else None
 
-    async def due(self, *groups: G, limit: int | None = None) -> list[Standing[R]]:
-        got = self._shelf.standing(self._name, "due", None, list(groups) or [None], limit, _loop())
+    async def due(self, *groups: G, **listing: Unpack[Listing]) -> list[Standing[R]]:
+        got = self._shelf.standing(self._name, "due", None, list(groups) or [None], dict(listing), _loop())
         return self._standings(await _got(got))
 
-    async def stuck(self, *groups: G, limit: int | None = None) -> list[Standing[R]]:
-        got = self._shelf.standing(self._name, "stuck", None, list(groups) or [None], limit, _loop())
+    async def stuck(self, *groups: G, **listing: Unpack[Listing]) -> list[Standing[R]]:
+        got = self._shelf.standing(self._name, "stuck", None, list(groups) or [None], dict(listing), _loop())
         return self._standings(await _got(got))
 
-    async def in_state(self, state: St, *groups: G, limit: int | None = None) -> list[Standing[R]]:
-        got = self._shelf.standing(self._name, "in_state", state, list(groups), limit, _loop())
+    async def in_state(self, state: St, *groups: G, **listing: Unpack[Listing]) -> list[Standing[R]]:
+        got = self._shelf.standing(self._name, "in_state", state, list(groups), dict(listing), _loop())
         return self._standings(await _got(got))
 
     async def release(self, key: K) -> R:
@@ -403,18 +422,22 @@ class Claims(Generic[R]):
         return self
 
     async def __anext__(self) -> Lease[R]:
-        lease = await _got(self._native.next(_loop()))
-        if lease is None:
+        held = await _got(self._native.next(_loop()))
+        if held is None:
             raise StopAsyncIteration
-        self._last = Lease(lease, self._read)
+        lease, record = held
+        self._last = Lease(lease, record, self._read)
         return self._last
 
     async def __aenter__(self) -> Claims[R]:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._last is not None and self._last.is_held:
-            await self._last.release()
+            with unmasked(error, "given back"):
+                await self._last.release()
 
 
 class Lease(Generic[R]):
@@ -424,12 +447,12 @@ class Lease(Generic[R]):
     the lease is lost, the work is cancelled, and `LeaseLostError` raised.
     """
 
-    def __init__(self, native: _native.Lease, read: Read[R]) -> None:
+    def __init__(self, native: _native.Lease, record: Any, read: Read[R]) -> None:
         self._native = native
         self._read = read
         self._watch: asyncio.Task[None] | None = None
         self._cancelled = False
-        self.record: R = read(*native.record())
+        self.record: R = read(*record)
 
     @property
     def fence(self) -> int:
@@ -502,9 +525,11 @@ class Lease(Generic[R]):
         elif self.is_lost:
             pass
         elif isinstance(error, Exception):
-            await self.retry(error)
+            with unmasked(error, "left to be tried again"):
+                await self.retry(error)
         else:
-            await asyncio.shield(self.release())
+            with unmasked(error, "given back"):
+                await asyncio.shield(self.release())
         return False
 
 
@@ -598,8 +623,8 @@ class Collection(Generic[M, K, P]):
         deleted: int = await _got(self._system._native.collection_delete(self._name, key, _loop()))
         return deleted
 
-    def _made(self, got: tuple[list[Any], Any]) -> M:
+    def _made(self, got: list[Any]) -> M:
         members: dict[str, list[Any]] = {}
-        for entity, record in got[0]:
+        for entity, record in got:
             members.setdefault(entity, []).append(self._record(entity, *record))
         return self._gather(members)
