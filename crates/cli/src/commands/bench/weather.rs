@@ -185,8 +185,8 @@ impl Run<'_> {
             let jobs = self.keys().map(|key| {
                 let (weather, source) = (self.weather.clone(), self.source.clone());
                 async move {
-                    let load = move |asked| source.clone().forecast(asked);
-                    larder::at_most(PATIENCE, weather.forecasts().fetch(key, load)).await.is_ok()
+                    let forecasts = weather.forecasts().loaded_by(source);
+                    larder::at_most(PATIENCE, forecasts.fetch(key)).await.is_ok()
                 }
             });
             let (more, answered) = timing::all_at_once(jobs, self.bench.concurrent as usize).await;

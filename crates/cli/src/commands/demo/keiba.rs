@@ -93,23 +93,35 @@ impl Visitors {
     async fn visit(self, date: Date, mut random: Rng) -> Option<()> {
         let (keiba, tally) = (&self.keiba, &self.tally);
         let (site, call) = (self.site.clone(), tally.call());
-        let load = call.around(move |date| site.clone().day(date));
+        let load = call.around(move |date| {
+            let site = site.clone();
+            async move { site.day(date).await }
+        });
         let day = call.ended(keiba.race_days().fetch(date, load).await)?;
 
         // The later races of a day are the popular ones.
         let at = random.usize(..day.data.len()).max(random.usize(..day.data.len()));
         let (site, call) = (self.site.clone(), tally.call());
-        let load = call.around(move |id| site.clone().race(id));
+        let load = call.around(move |id: String| {
+            let site = site.clone();
+            async move { site.race(&id).await }
+        });
         let race = call.ended(keiba.races().fetch(&*day.data[at].race_id, load).await)?;
 
         let first = random.usize(..race.data.horses.len());
         for runner in race.data.horses.iter().cycle().skip(first).take(2) {
             let (site, call) = (self.site.clone(), tally.call());
-            let load = call.around(move |id| site.clone().horse(id));
+            let load = call.around(move |id: String| {
+                let site = site.clone();
+                async move { site.horse(&id).await }
+            });
             call.ended(keiba.horses().fetch(runner["horse_id"].as_str()?, load).await);
         }
         let (site, call) = (self.site.clone(), tally.call());
-        let load = call.around(move |id| site.clone().jockey(id));
+        let load = call.around(move |id: String| {
+            let site = site.clone();
+            async move { site.jockey(&id).await }
+        });
         call.ended(keiba.jockeys().fetch(race.data.horses[first]["jockey_id"].as_str()?, load).await);
         Some(())
     }

@@ -78,7 +78,10 @@ impl Askers {
         let hours = [12, 20, 36][random.usize(..3)];
         let Some(at) = after_midnight(self.weather.now(), hours.hours()) else { return };
         let (source, call) = (self.source.clone(), self.tally.call());
-        let load = call.around(move |asked| source.clone().forecast(asked));
+        let load = call.around(move |asked| {
+            let source = source.clone();
+            async move { source.forecast(asked).await }
+        });
         call.ended(self.weather.forecasts().fetch((lat, lon, at), load).await);
     }
 
