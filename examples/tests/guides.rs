@@ -57,12 +57,13 @@ async fn keiba(url: &str) -> Outcome {
     let keiba = Keiba::open(Store::from_env().await?).await?;
 
     let id = "202405021211";
-    let race = keiba.races().loaded_by(site.clone()).fetch(id).await?;
+    let (races, horses) = (keiba.races().loaded_by(site.clone()), keiba.horses().loaded_by(site.clone()));
+    let race = races.fetch(id).await?;
     println!("{} horses, from {}, {} old", race.data.horses.len(), race.origin(), race.age());
     assert_eq!(race.data.horses.len(), 3);
 
     let id = "2021100001";
-    let horse = keiba.horses().fetch(id, move |id| site.clone().horse(id)).await?;
+    let horse = horses.fetch(id).await?;
     assert!(horse.parents.is_some() && horse.results.is_some());
     Ok(())
 }

@@ -384,7 +384,9 @@ async fn a_table_that_is_set_too_small_is_tried_again_until_there_are_units() {
     let server = Larder::serve(&["--memory", "--dynamodb", "127.0.0.1:0", "--throttle", "--no-console"]);
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&attempts);
-    let count = move |_: &mut HttpRequest| drop(counted.fetch_add(1, Ordering::Relaxed));
+    let count = move |_: &mut HttpRequest| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    };
     let key = AccessKey::generate(&[7; 40]);
     let config = |retries: RetryConfig| {
         Config::builder()

@@ -13,6 +13,7 @@ fn recoverable(db: &Endpoint) -> Table<'_> {
 }
 
 /// The export once it is over.
+#[expect(clippy::needless_pass_by_value, reason = "tests pass `json!` in place")]
 fn exported(db: &Endpoint, table: &Table<'_>, more: Value) -> Value {
     let mut request = json!({"TableArn": table.arn(), "S3Bucket": BUCKET});
     request.as_object_mut().expect("members").extend(more.as_object().expect("members").clone());

@@ -188,7 +188,7 @@ impl ImportReader for Reader {
                 let Some(path) = self.files.next() else { return Ok(None) };
                 match self.begin(&path) {
                     Ok(open) => self.open = open,
-                    Err(error) => return wrong(error),
+                    Err(error) => return wrong(&error),
                 }
                 continue;
             }
@@ -204,7 +204,7 @@ impl ImportReader for Reader {
                 Ok(None) => self.open = None,
                 Err(error) => {
                     self.open = None;
-                    return wrong(error);
+                    return wrong(&error);
                 }
             }
         }
@@ -212,9 +212,9 @@ impl ImportReader for Reader {
 }
 
 /// A line that is none; a disk that fails ends the import.
-fn wrong(error: Error) -> Result<Option<ImportLine>, DepotError> {
+fn wrong(error: &Error) -> Result<Option<ImportLine>, DepotError> {
     match error {
-        Error::File { .. } => Err(failed(&error)),
+        Error::File { .. } => Err(failed(error)),
         Error::Damaged { .. } | Error::Unfit { .. } => {
             Ok(Some(ImportLine { bytes: 0, item: Err(error.to_string()) }))
         }

@@ -262,13 +262,19 @@ impl Key {
 
     /// As `Core::write_in_turn` makes a whole write.
     async fn put(&self, value: u32) {
-        let made = async { Ok::<(), ()>(self.store(value).await) };
+        let made = async {
+            self.store(value).await;
+            Ok::<(), ()>(())
+        };
         self.line.write(1, Waiting::Dropped, made).await.expect("it cannot fail");
     }
 
     /// As `Core::flush_pending` does before a write that builds on what is there.
     async fn flush(&self) {
-        let write = async |pending: u32| Ok::<(), ()>(self.store(pending).await);
+        let write = async |pending: u32| {
+            self.store(pending).await;
+            Ok::<(), ()>(())
+        };
         self.line.flush(1, write).await.expect("it cannot fail");
     }
 

@@ -388,7 +388,7 @@ impl Runner {
                 self.outcome(transaction.run().await, expect);
             }
             "collection_put" | "collection_get" | "collection_delete" | "collection_fetch" => {
-                self.collection(step, expect).await
+                self.collection(step, expect).await;
             }
             "claim" => {
                 let lifecycle = self.shelf(step).lifecycle(step["lifecycle"].as_str().unwrap()).unwrap();

@@ -282,6 +282,10 @@ pub(crate) fn one_less(count: &AtomicUsize) {
 }
 
 /// Waits until a count is 0, at most so long; what it is then. For the end of a process, where a few milliseconds are nothing.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody tells: a count goes down in threads that may end with the process"
+)]
 pub(crate) fn wait_for_none(count: &AtomicUsize, longest: Duration) -> usize {
     let deadline = Instant::now() + longest;
     loop {

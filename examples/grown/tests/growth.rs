@@ -17,11 +17,11 @@ fn grown(text: &str) -> String {
         let grows = matches!(words.first(), Some(&"entity" | &"type")) && line.contains('{');
         match line.split_once('{') {
             Some((head, members)) if grows && members.contains('}') => {
-                out.push_str(&format!("{head}{{ grown: string?,{members}\n"));
+                out.push_str(&format!("{head}{{ grown: string? nonempty,{members}\n"));
             }
             Some(_) if grows => {
                 let indent = line.len() - line.trim_start().len() + 2;
-                out.push_str(&format!("{line}\n{}grown: string?\n", " ".repeat(indent)));
+                out.push_str(&format!("{line}\n{}grown: string? nonempty\n", " ".repeat(indent)));
             }
             _ => out.push_str(&format!("{line}\n")),
         }

@@ -48,11 +48,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         (keiba.races().loaded_by(netkeiba.clone()), keiba.horses().loaded_by(netkeiba.clone()));
 
     let site = netkeiba.clone();
-    let day = keiba.race_days().fetch(date, move |date| {
+    let load = move |date| {
         let site = site.clone();
         async move { site.day(date).await }
-    });
-    let day = day.await?;
+    };
+    let day = keiba.race_days().fetch(date, load).await?;
     println!("{} races on {date}, from {}", day.data.len(), day.origin());
 
     for pass in ["first", "second"] {

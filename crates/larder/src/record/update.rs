@@ -526,10 +526,10 @@ impl Core {
             match entity.field(name) {
                 None => broken(name, ViolationFault::Unknown, "there is no such field", "given"),
                 Some(_) if in_key.contains(name) => {
-                    broken(name, ViolationFault::Check, "is part of the key", "changed")
+                    broken(name, ViolationFault::Check, "is part of the key", "changed");
                 }
                 Some(field) if !field.is_given() => {
-                    broken(name, ViolationFault::Check, "is computed", "given")
+                    broken(name, ViolationFault::Check, "is computed", "given");
                 }
                 Some(field) => {
                     let number = matches!(field.kind, Type::Int | Type::Float | Type::Decimal);
