@@ -1,5 +1,7 @@
 //! What docs/coming-from.md shows of moka and the AWS SDK: by hand, and with the layer, on one table.
 
+#![expect(clippy::disallowed_methods, reason = "it shows a program as somebody writes it without Larder")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
