@@ -10,9 +10,9 @@ use crate::load::{self, Function};
 
 /// Why work failed.
 pub(crate) enum Failure {
-    Layer(Error),
+    Layer(Box<Error>),
     /// Of a fetch with this loader.
-    Fetch(Error, Function),
+    Fetch(Box<Error>, Function),
     /// An error that only Python knows: its kind and what it says.
     Own(&'static str, String),
     /// What the program itself raised, or what was asked wrongly.
@@ -21,13 +21,13 @@ pub(crate) enum Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Layer(error)
+        Self::Layer(Box::new(error))
     }
 }
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
-        Self::Layer(error.into())
+        Self::Layer(Box::new(error.into()))
     }
 }
 

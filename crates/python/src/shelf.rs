@@ -191,7 +191,7 @@ pub(crate) fn fetch_collection<'py>(
                 Some(interrupt) => Err(interrupt),
                 None => entries(&on, Entries::clone(&fetched), How::fetched(&fetched))(py),
             })),
-            Err(error) => Err(Failure::Fetch(error, own)),
+            Err(error) => Err(Failure::Fetch(Box::new(error), own)),
         }
     })
 }
@@ -393,7 +393,7 @@ impl Shelf {
                         Ok(record_out(py, &system, &entity, &fetched, how)?.into_any())
                     }
                 })),
-                Err(error) => Err(Failure::Fetch(error, own)),
+                Err(error) => Err(Failure::Fetch(Box::new(error), own)),
             }
         })
     }
