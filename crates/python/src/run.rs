@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Condvar, Mutex, RwLock};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::{IntoPyObjectExt as _, intern};
@@ -282,10 +282,6 @@ pub(crate) fn one_less(count: &AtomicUsize) {
 }
 
 /// Waits until a count is 0, at most so long; what it is then. For the end of a process, where a few milliseconds are nothing.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nobody tells: a count goes down in threads that may end with the process"
-)]
 pub(crate) fn wait_for_none(count: &AtomicUsize, longest: Duration) -> usize {
     let deadline = Instant::now() + longest;
     loop {
@@ -321,7 +317,10 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     })?;
     match *slot {
         Some((owner, runtime)) if owner == this => Ok(runtime),
-        _ => {
+        before => {
+            if before.is_none() {
+                make_room();
+            }
             let made = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("larder").build();
             let made = made.map_err(|error| {
                 PyRuntimeError::new_err(format!("larder cannot start its threads: {error}"))
@@ -332,6 +331,31 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
             Ok(runtime)
         }
     }
+}
+
+/// Threads that may wait for locks before the table of those who do has to grow.
+const THREADS: usize = 64;
+
+/// Makes the table of threads that wait for locks as large as it will ever be here. A child that is forked has the table and not the
+/// threads: where it grew there, it would go through what they left behind.
+fn make_room() {
+    let (there, all_there) = (Mutex::new(0), Condvar::new());
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let wait = || {
+                let mut count = there.lock();
+                *count += 1;
+                all_there.notify_all();
+                all_there.wait_while(&mut count, |count| *count < THREADS);
+            };
+            if thread::Builder::new().spawn_scoped(scope, wait).is_err() {
+                // As large as this process may make it.
+                *there.lock() = THREADS;
+                all_there.notify_all();
+                break;
+            }
+        }
+    });
 }
 
 /// Something that belongs to the process that made it. Another, forked from it, can neither use nor end it.

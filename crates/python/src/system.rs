@@ -99,7 +99,6 @@ impl Loader for Beside<'_> {
     }
 }
 
-#[expect(clippy::result_large_err, reason = "once for each system that is opened")]
 fn read(path: &str, files: Option<&Files>, environment: &Environment) -> Result<Schema, Failure> {
     let text = match files.and_then(|files| files.get(path)) {
         Some(text) => text.clone(),
