@@ -144,6 +144,18 @@ pub(super) const FAULTS: &[Fault] = &[
         next: "`larder backup --list` shows those of a store.",
     },
     Fault {
+        names: &["ExportNotFoundException", "ImportNotFoundException"],
+        title: "an export or import that is not there",
+        cause: "None has that ARN, or it ended more than 90 days ago.",
+        next: "ListExports and ListImports name those that are remembered.",
+    },
+    Fault {
+        names: &["ExportConflictException", "InvalidExportTimeException"],
+        title: "an export that cannot be made as it was asked for",
+        cause: "The token was used for another export, or the moment is before the window of recovery, after now, or not in order.",
+        next: "Ask with a token of its own; DescribeContinuousBackups says the window, and an incremental export covers 15 minutes to 24 hours.",
+    },
+    Fault {
         names: &["AccessDeniedException", "AccessDenied"],
         title: "known, and not allowed to",
         cause: "The server looks at keys (`--access`), or it is AWS, and no policy allows this action on this resource, or one denies it. A request whose host\nor web page was not declared (`--allow-host`, `--allow-origin`) is refused with the same code and status 403.",
