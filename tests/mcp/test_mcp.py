@@ -220,7 +220,7 @@ def test_errors_are_worded_as_the_command_words_them(project: Path) -> None:
             assert refused == told("get", entity, *(f"{name}={text}" for name, text in fields.items()))
         refused = await tools.refused("query", entity="library.Book", index="by_autor", partition={"author": "A"})
         assert refused == told("query", "library.Book", "by_autor", "author=A")
-        assert await tools.refused("explain", code="L9") == told("explain", "L9")
+        assert await tools.refused("explain", name="L9") == told("explain", "L9")
 
         assert "limit is 100 records" in await tools.refused("query", entity="library.Book", partition={"isbn": "1"}, limit=101)
         assert "did you mean `limit`?" in await tools.refused("query", entity="library.Book", partition={"isbn": "1"}, limt=1)
@@ -246,7 +246,7 @@ def test_the_schemas_are_told_and_what_is_wrong_with_them(project: Path) -> None
         assert (text, told) == (LIBRARY, canonical)
         _, told = await tools.ask("check")
         assert told["ok"]
-        text, _ = await tools.ask("explain", code="L0110")
+        text, _ = await tools.ask("explain", name="L0110")
         assert text == larder(project, "explain", "L0110")
 
         (project / "schemas" / "library.larder").write_text(LIBRARY.replace("int in", "itn in"))

@@ -175,7 +175,7 @@ pub(super) fn all() -> Vec<Tool> {
         Tool::of("check", "All schemas of the project are checked.", check)
             .without(&["files", "data", "from", "limit", "samples", "fix", "yes"])
             .in_parts(),
-        Tool::of("explain", "", explain).in_parts(),
+        Tool::of("explain", "", explain).without(&["parameters"]).in_parts(),
         Tool::of("get", "", get).with("field", field).in_parts(),
         Tool::of("query", "With what it took and cost; with `explain`, the request and its price, and nothing is asked.", page),
         Tool::of("due", "", |due: &Due, _| standings(due.find()?)),
