@@ -68,7 +68,7 @@ class Tools:
     def __init__(self, session: ClientSession) -> None:
         self.session = session
 
-    async def ask(self, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    async def ask(self, name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
         result = await self.session.call_tool(name, arguments)
         (content,) = result.content
         assert not result.is_error, content.text
@@ -76,7 +76,7 @@ class Tools:
         assert len(json.dumps(result.structured_content, ensure_ascii=False).encode()) <= BYTES_MAX + 1024
         return content.text, result.structured_content
 
-    async def refused(self, name: str, **arguments: Any) -> str:
+    async def refused(self, name: str, /, **arguments: Any) -> str:
         result = await self.session.call_tool(name, arguments)
         (content,) = result.content
         assert result.is_error, content.text
