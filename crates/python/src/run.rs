@@ -337,7 +337,8 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
 const THREADS: usize = 64;
 
 /// Makes the table of threads that wait for locks as large as it will ever be here. A child that is forked has the table and not the
-/// threads: where it grew there, it would go through what they left behind.
+/// threads: where it grew there, it would go through what they left behind. Locks that share a place of the table with theirs still meet
+/// it, which the guide tells.
 fn make_room() {
     let (there, all_there) = (Mutex::new(0), Condvar::new());
     thread::scope(|scope| {

@@ -846,8 +846,18 @@ def program(text: str, *arguments: str, timeout: float = 60) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
+def forking(text: str) -> subprocess.CompletedProcess[str]:
+    """A program whose child opens a store of its own although one was open when it was forked. That crashes in fewer than one of a
+    hundred tries, as the guide says, and what is asked here is what becomes of the others."""
+    for _ in range(3):
+        done = program(text + "\nif os.waitstatus_to_exitcode(status) < 0: os.abort()\n")
+        if done.returncode != -signal.SIGABRT:
+            break
+    return done
+
+
 def test_after_a_fork_what_was_opened_before_says_so_and_the_child_opens_its_own() -> None:
-    done = program("""
+    done = forking("""
 system = larder.open(SCHEMA, "memory:")
 system["Page"].fetch("https://a.example/", lambda url: "text")
 child = os.fork()
@@ -918,7 +928,7 @@ go.set()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_the_log_of_a_forked_child_neither_stalls_nor_spins() -> None:
-    done = program("""
+    done = forking("""
 import logging
 logging.basicConfig(level=logging.DEBUG, stream=open(os.devnull, "w"))
 system = larder.open(SCHEMA, "memory:")
@@ -931,7 +941,7 @@ if child == 0:
     time.sleep(1)
     print(opened < 0.9 or opened, time.process_time() - worked < 0.5, flush=True)
     sys.exit(0)
-os.waitpid(child, 0)
+_, status = os.waitpid(child, 0)
 """)
     assert done.stdout == "True True\n", done
 
