@@ -41,7 +41,7 @@ fn plain(name: &str) -> String {
 }
 
 /// All of them, each cause once.
-pub(super) const FAULTS: &[Fault] = &[
+pub(super) static FAULTS: &[Fault] = &[
     // What the endpoint answers, by its code.
     Fault {
         names: &["ValidationException", "ValidationError"],
@@ -118,7 +118,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         names: &["UnknownOperationException"],
         title: "no such operation here",
-        cause: "The `X-Amz-Target` names an operation that is not DynamoDB's, or one that Larder does not have: global tables, imports from and exports to S3.",
+        cause: "The `X-Amz-Target` names an operation that is not DynamoDB's, or one that Larder does not have, such as those of global tables.",
         next: "COMPATIBILITY.md has the list, and what to use instead.",
     },
     Fault {
