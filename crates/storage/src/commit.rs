@@ -341,7 +341,9 @@ impl Shared {
             if self.generation() != seen {
                 return Err(Error::Lost);
             }
-            if queue.bytes + batch.bytes() > self.queue_bytes {
+            // A batch that begins below the limit may go beyond it: what one request writes in several batches is taken
+            // whole by a store that is idle, however slow its disk is.
+            if queue.bytes >= self.queue_bytes {
                 return Err(Error::Busy { queued_bytes: queue.bytes });
             }
             let number = queue.next_number;
