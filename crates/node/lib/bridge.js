@@ -14,6 +14,7 @@ const GIVEN_UP = 2;
 const LOADER_GONE = 3;
 const LEASE_LOST = 4;
 const THROWN_GONE = 5;
+const LOG = 6;
 
 /** What each call that waits is told its answer by. */
 const waiting = new Map();
@@ -25,6 +26,8 @@ const thrown = new Map();
 const loading = new Map();
 /** What is told that a lease is lost. */
 const leases = new Map();
+/** What is told that the log has something to take: see log.js. */
+const log = { wake() {} };
 
 const keepAlive = setInterval(() => {}, 0x7fffffff).unref();
 let last = 0;
@@ -51,6 +54,9 @@ const bridge = new Bridge((what, id, text) => {
       break;
     case THROWN_GONE:
       thrown.delete(id);
+      break;
+    case LOG:
+      log.wake();
       break;
   }
 });
@@ -159,4 +165,4 @@ function asThrown(error) {
   return error;
 }
 
-module.exports = { asThrown, bridge, call, callNow, fetch, keep, leases };
+module.exports = { asThrown, bridge, call, callNow, fetch, keep, leases, log };

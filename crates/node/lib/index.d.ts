@@ -470,6 +470,31 @@ export interface Faults {
   only(...operations: string[]): this;
 }
 
+/** Each has those before it, too. */
+export type LogLevel = "error" | "warn" | "info" | "debug" | "trace";
+
+/** Something that the layer tells. Keys are told, values never. */
+export interface LogRecord {
+  readonly level: LogLevel;
+  /** Which part of the layer tells it, such as `larder.observe`. */
+  readonly target: string;
+  readonly message: string;
+  /** Such as `system`, `entity`, `cache_key`, `latency_ms`, `reason`. */
+  readonly fields: { readonly [name: string]: string | number | boolean };
+  readonly time: Date;
+}
+
+/** Ends the listening, also as `using`. */
+export interface LogListening extends Disposable {
+  (): void;
+}
+
+/**
+ * Calls a function with what the layer tells, of a level (`info`, if none is said) and those before it. It does not keep the process alive, and hears all
+ * that is told on behalf of this process, not of one system. What it throws is an uncaught exception; the other listeners go on.
+ */
+export function onLog(listener: (record: LogRecord) => void, options?: { level?: LogLevel }): LogListening;
+
 /** A moment finer than a millisecond: a Date that is written back with all its digits, while it is not changed. */
 export class Moment extends Date {
   constructor(exact: string);

@@ -7,6 +7,7 @@ export const {
   Loaded,
   notModified,
   permanent,
+  onLog,
   Exact,
   Moment,
   Odd,

@@ -7,6 +7,7 @@ const { resolve } = require("node:path");
 
 const { asThrown, bridge, call, callNow, fetch, keep, leases } = require("./bridge.js");
 const { errorOf } = require("./errors.js");
+const { flush } = require("./log.js");
 const { decoder, encode, millis, typesOf } = require("./values.js");
 
 /** Records that an iterator asks for at once. */
@@ -143,6 +144,7 @@ process.on("exit", () => {
     writeSync(2, `larder: ${drained.waiting + drained.lost} writes behind were not written: ${which.join("; ")}\n`);
     process.exitCode ||= 1;
   }
+  flush();
 });
 
 /** Opens the system of a schema's file. */

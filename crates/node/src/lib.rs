@@ -5,8 +5,8 @@
 //!
 //! A [`Bridge`] is one thread of JavaScript: the main one or a worker's. [`Bridge::call`] starts something and either
 //! answers at once or says so later, by the one function that a bridge was made with; so does whatever a loader
-//! is to be called for, and a lease that was lost. That function never keeps a process alive; `lib/bridge.js` does while it
-//! waits for an answer.
+//! is to be called for, a lease that was lost, and that there is something for those who listen to the log. That function
+//! never keeps a process alive; `lib/bridge.js` does while it waits for an answer.
 //!
 //! Promises:
 //! - Every call is answered once, whatever happens meanwhile, a panic included.
@@ -20,6 +20,7 @@ mod describe;
 mod errors;
 mod lease;
 mod loads;
+mod log;
 mod values;
 
 use std::collections::HashMap;
@@ -70,6 +71,8 @@ const LOADER_GONE: u32 = 3;
 const LEASE_LOST: u32 = 4;
 /// What a loader threw is not told to anyone any more.
 const THROWN_GONE: u32 = 5;
+/// There are lines to take for those who listen to what is told.
+const LOG: u32 = 6;
 
 /// One thread of JavaScript, and all it has open.
 #[napi]
@@ -90,6 +93,7 @@ pub(crate) struct Shared {
     pub(crate) leases: Handles<lease::Handle>,
     pub(crate) plans: Handles<Arc<InvalidationPlan>>,
     pub(crate) loads: Loads,
+    lines: log::Lines,
 }
 
 impl fmt::Debug for Shared {
@@ -191,6 +195,7 @@ impl Bridge {
             leases: Handles::default(),
             plans: Handles::default(),
             loads: Loads::default(),
+            lines: log::Lines::default(),
         })))
     }
 
@@ -234,6 +239,24 @@ impl Bridge {
         Ok(calls::drained(&RUNTIME.block_on(system.close())).to_string())
     }
 
+    /// Sets the least that is told to this thread: 1 for errors alone, to 5 for all; 0 for nothing.
+    #[napi]
+    pub fn listen(&self, level: u8) {
+        log::listen(&self.0, level);
+    }
+
+    /// The oldest records that wait, as text.
+    #[napi]
+    pub fn logs(&self, most: u32) -> Option<String> {
+        self.0.lines.take(usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    /// The least that is told in this process, to whichever thread.
+    #[napi]
+    pub fn told_level(&self) -> u8 {
+        log::level()
+    }
+
     /// Lets go of something by its number: a lease, claims, a plan, a store, a system with all that is of it.
     #[napi]
     pub fn drop_handle(&self, id: u32) {
@@ -253,6 +276,7 @@ impl Bridge {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
+        log::listen(&self.0, 0);
         let systems: Vec<System> = self.0.systems.0.lock().drain().map(|(_, (_, system))| system).collect();
         self.0.loads.close();
         for system in systems {

@@ -43,7 +43,7 @@ function diagnosticsOf(text, file = "mistake.ts") {
 }
 
 const HEAD = `
-import { open } from "larder";
+import { onLog, open } from "larder";
 import type { LunchSystem } from "./lunch-types.js";
 import type { Tdnet } from "./tdnet-types.js";
 const tdnet = await open<Tdnet>("tdnet.larder");
@@ -58,6 +58,8 @@ const day: Date | undefined = one?.disclosed_at;
 await tdnet.Execution.lifecycle("status").run("id", "fail", { error_message: "x" });
 await lunch.Menu.fetch({ restaurant: "niagara", year: 2025, week: 3 }, async ({ week }) => ({ lunches: [], last_updated: new Date(week) }));
 for await (const menu of lunch.Menu.query("history", "niagara", { from: new Date() })) menu.lunch_count.toFixed();
+using listening = onLog(({ level, message, fields, time }) => console[level](time.toISOString(), message, fields["entity"]), { level: "debug" });
+listening();
 `;
 
 const MISTAKES = {
@@ -83,6 +85,7 @@ const MISTAKES = {
   ],
   "a record that may not be there": [`(await tdnet.Disclosure.get("id")).title;`, /undefined/],
   "an optional field taken for granted": [`(await tdnet.Disclosure.create(toyota)).pdf_url.length;`, /undefined/],
+  "a level that is not there": [`onLog(() => {}, { level: "warning" });`, /"warning"/],
   "adding to what is no number": [`await tdnet.Execution.update("id", { add: { error_message: 1 } });`, /error_message/],
   "clearing what must be there": [`await tdnet.Disclosure.update("id", { clear: ["title"] });`, /"title"/],
 };
