@@ -38,8 +38,8 @@ pub(super) fn without(out: &mut String, schema: &Schema) {
             out,
             "An item with `larder_parts` is not whole ({}). `larder_packed` has the rest of its attributes, compressed by gzip. Where `larder_parts` has a `count`, the \
              rest is in so many items beside it, whose last key attribute is its own followed by `#larder#VERSION#NUMBER`, from 0 on: the `version` is in `larder_parts` too, and the CRC-32 of \
-             their `larder_chunk`s, joined, is its `checksum`. What does not fit together was being replaced: read the first item again. Items with `larder_chunk` are no records: leave \
-             them out of what a query or scan finds. `examples/python/larder_parts.py` puts an item together.\n\n",
+             their `larder_chunk`s, joined, is its `checksum`. What the item has itself is newer. What does not fit together was being replaced: read the first item again. Items with `larder_chunk` are no records: leave \
+             them out of what a query or scan finds. `examples/python/larder_parts.py` and `examples/typescript/larder-parts.ts` put an item together, and judge how fresh it is.\n\n",
             in_parts.join(", ")
         );
     }
