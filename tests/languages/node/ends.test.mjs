@@ -40,6 +40,7 @@ for (const [name, text, code] of [
   ["that_throws", `${ALL} throw new Error("mine");`, 1],
   ["that_closes_its_system", `${ALL} await system.close();`, 0],
   ["that_exits_in_a_loader", `${ALL} await system.Page.fetch("https://a.example/", () => process.exit(4));`, 4],
+  ["that_is_interrupted_in_a_loader", `process.once("SIGINT", () => process.exit(130)); ${ALL} await system.Page.fetch("https://a.example/", () => { process.kill(process.pid, "SIGINT"); return new Promise(() => {}); });`, 130],
   ["whose_loader_never_answers", `${ALL} system.Page.fetch("https://a.example/", () => new Promise(() => {})); setTimeout(() => process.exit(0), 50);`, 0],
   ["that_handles_sigterm", `process.once("SIGTERM", () => process.exit(0)); ${ALL} process.kill(process.pid, "SIGTERM"); await new Promise((r) => setTimeout(r, 10_000));`, 0],
 ]) {
