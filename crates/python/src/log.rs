@@ -91,8 +91,9 @@ pub(crate) fn logs(py: Python<'_>) -> Option<Vec<Parts>> {
     });
     let lost = LOST.swap(0, Ordering::Relaxed);
     if lost > 0 {
-        let message = format!("{lost} lines were lost: more was told than logging took");
-        lines.push(Line { level: 30, target: "larder".to_owned(), message, fields: Vec::new() });
+        let message = format!("{lost} records were lost: more was told than logging took");
+        let fields = vec![("lost".to_owned(), lost.to_string())];
+        lines.push(Line { level: number(Level::ERROR), target: "larder".to_owned(), message, fields });
     }
     Some(lines.into_iter().map(|line| (line.level, line.target, line.message, line.fields)).collect())
 }
