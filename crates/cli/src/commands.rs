@@ -21,6 +21,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod fmt;
 pub(crate) mod get;
+pub(crate) mod health;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod invalidate;
