@@ -20,6 +20,7 @@ mod recovery;
 mod report;
 mod results;
 mod run;
+mod scale;
 mod subject;
 mod sustained;
 mod tables;
@@ -154,6 +155,24 @@ enum Process {
         #[arg(long)]
         check: bool,
     },
+    /// Simulates the layer on many processes and one table: what it asks of the table as it grows
+    Scale {
+        /// Where random numbers begin
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Few processes and a short time, as a check that it runs
+        #[arg(long)]
+        quick: bool,
+        /// Only these parts
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<scale::Part>,
+        /// At most so many workers
+        #[arg(long, default_value_t = 1000)]
+        workers: usize,
+        /// Also draw the figures into this directory, as SVG
+        #[arg(long, value_name = "DIRECTORY")]
+        out: Option<PathBuf>,
+    },
     /// The load generator, driven by the bench
     #[command(hide = true)]
     Load {
@@ -211,6 +230,10 @@ fn main() -> ExitCode {
             let plan = if items.is_empty() { Ok(plan) } else { plan.of_items(items.clone()) };
             plan.and_then(|plan| until_interrupted(sustained::run(&plan, json.as_deref())))
                 .map(|reached| reached || !check)
+        }
+        Some(Process::Scale { seed, quick, only, workers, out }) => {
+            let plan = if *quick { scale::Plan::quick() } else { scale::Plan::full() };
+            scale::run(&plan.only(only, *workers), *seed, out.as_deref()).map(|()| true)
         }
         Some(Process::Load { server }) => load::serve(*server).map(|()| true),
         Some(Process::Embedded { engine, data }) => embedded::serve(*engine, data).map(|()| true),
