@@ -48,6 +48,7 @@ pub(crate) mod stats;
 pub(crate) mod stuck;
 pub(crate) mod sweep;
 pub(crate) mod transition;
+pub(crate) mod upgrade;
 pub(crate) mod verify;
 pub(crate) mod watch;
 

@@ -22,7 +22,8 @@ Exit codes:
   0  it is done, and all is well
   1  it found something wrong, or could not be done; the text says which
   2  the arguments were not understood
-  3  `larder drift`: what is deployed is not what the schemas say; `larder review`: something calls for a decision
+  3  `larder drift`: what is deployed is not what the schemas say; `larder review`: something calls for a decision;
+     `larder upgrade --check`: the store is to be converted
   4  `larder get`, `rm`, `release`, `transition`, `collection`: there is no such record";
 
 /// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
@@ -89,6 +90,7 @@ enum Command {
     Verify(commands::verify::Verify),
     Salvage(commands::salvage::Salvage),
     Rekey(commands::rekey::Rekey),
+    Upgrade(commands::upgrade::Upgrade),
     Demo(commands::demo::Demo),
     Bench(commands::bench::Bench),
     Completions(commands::completions::Completions),
@@ -182,6 +184,7 @@ fn command(arguments: Vec<OsString>) -> Result<ExitCode, String> {
         Command::Verify(verify) => verify.run(),
         Command::Salvage(salvage) => salvage.run(),
         Command::Rekey(rekey) => rekey.run(),
+        Command::Upgrade(upgrade) => upgrade.run(),
         Command::Serve(serve) => serve.run().map(|()| ExitCode::SUCCESS),
         Command::Health(health) => health.run(),
         Command::Access(access) => access.run(),

@@ -38,7 +38,7 @@ impl Error {
             | Self::Expression(_)
             | Self::Statement(_)
             | Self::Storage(_)
-            | Self::Newer(_) => false,
+            | Self::Newer { .. } => false,
         }
     }
 

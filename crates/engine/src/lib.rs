@@ -60,6 +60,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use larder_model::{ApiError, Clock, Space, TableName, UnixTime};
+use larder_storage::version::LARDER;
 use larder_storage::{Activity, Batch, Options, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -168,8 +169,12 @@ pub enum Error {
     /// Something that is stored cannot be read; and what it is.
     #[error("{what}: {cause}{}", cause.way_out())]
     Unreadable { what: String, cause: Box<Error> },
-    #[error("the store was written by a newer version of Larder (format {0}): use that version")]
-    Newer(u8),
+    /// The file is of a format that is known, and what is in it is not.
+    #[error(
+        "the tables of the store have format {format}, and this is Larder {LARDER}, which reads {FORMAT_VERSION}: use {}",
+        writer.as_ref().map_or_else(|| "a newer Larder".to_owned(), |writer| format!("Larder {writer}, which wrote it"))
+    )]
+    Newer { format: u8, writer: Option<String> },
 }
 
 impl Error {
@@ -207,7 +212,7 @@ impl From<Error> for ApiError {
             | Error::Record(_)
             | Error::Damaged(_)
             | Error::Unreadable { .. }
-            | Error::Newer(_) => Self::internal(&error),
+            | Error::Newer { .. } => Self::internal(&error),
         }
     }
 }
@@ -234,7 +239,12 @@ impl Engine {
                 store.write(batch)?;
             }
             Some([FORMAT_VERSION]) => {}
-            Some(other) => return Err(Error::Newer(other.first().copied().unwrap_or(0))),
+            Some(other) => {
+                let format = other.first().copied().unwrap_or(0);
+                // This Larder may have been told before, and have noted that it opens it.
+                let writer = store.writer().filter(|writer| *writer != LARDER).map(str::to_owned);
+                return Err(Error::Newer { format, writer });
+            }
         }
         let last_table = match twice::get(&snapshot, layout::LAST_TABLE) {
             Ok(None) => 0,
@@ -470,6 +480,20 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_of_a_later_format_are_refused() {
+        let store = Store::memory(Options::default()).unwrap();
+        drop(Engine::on_store(store.clone()).unwrap());
+        let mut batch = Batch::default();
+        twice::put(&mut batch, layout::FORMAT.to_vec(), vec![2]);
+        store.write(batch).unwrap();
+        let error = Engine::on_store(store).unwrap_err().to_string();
+        let told = format!(
+            "the tables of the store have format 2, and this is Larder {LARDER}, which reads 1: use a newer Larder"
+        );
+        assert_eq!(error, told);
+    }
 
     #[test]
     fn a_request_sets_aside_little() {

@@ -160,7 +160,7 @@ impl From<&Error> for Fault {
             | Error::Record(_)
             | Error::Damaged(_)
             | Error::Unreadable { .. }
-            | Error::Newer(_) => Self::System,
+            | Error::Newer { .. } => Self::System,
         }
     }
 }

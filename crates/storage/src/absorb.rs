@@ -24,11 +24,13 @@ use crate::place::Place;
 use crate::reserve::Room;
 use crate::snapshot::{Tree, View};
 use crate::store::Options;
+use crate::version::{Newer, TREE as FORMAT_VERSION};
 use crate::{Error, Position};
 use parking_lot::{Condvar, Mutex};
 use redb::{Database, ReadableDatabase, TableDefinition, TableError};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -38,7 +40,6 @@ pub(crate) const DATA: TableDefinition<'static, &'static [u8], &'static [u8]> =
     TableDefinition::new(DATA_NAME);
 pub(crate) const FORMAT: TableDefinition<'static, &'static str, u64> = TableDefinition::new("format");
 const FORMAT_KEY: &str = "version";
-const FORMAT_VERSION: u64 = 1;
 pub(crate) const EPOCH_KEY: &str = "epoch";
 const EPOCH_FIRST: u64 = 1;
 /// Where in the log that epoch begins.
@@ -1051,7 +1052,8 @@ pub(crate) fn prepare(database: &Database, log: Option<&Log>) -> Result<(), Erro
         Ok(format) => {
             let found = format.get(FORMAT_KEY)?.map_or(0, |version| version.value());
             if found > FORMAT_VERSION {
-                return Err(Error::Newer { found, known: FORMAT_VERSION });
+                let newer = Newer { path: PathBuf::new(), found, known: FORMAT_VERSION, writer: None };
+                return Err(Error::Newer(Box::new(newer)));
             }
             Ok(())
         }

@@ -25,13 +25,13 @@ pub use rebuild::{Rebuilt, Until, is_in, rebuild, verify};
 use crate::backup::{Base, Breaks, Folder, Made, Manifest, Progress, Repository, Request};
 use crate::commit::Shared;
 use crate::feed::{Clock, Committed, Feed, Taken};
-use crate::{Error, Key, Position, Snapshot};
+use crate::{Error, Key, Position, Snapshot, version};
 use arc_swap::Guard;
 use parking_lot::Mutex;
 use segment::{Next, Reader, Segment};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -190,6 +190,11 @@ impl Archive {
             let _ = self.thread.join();
         }
     }
+}
+
+/// What the segments in a directory say of themselves.
+pub(crate) fn told(dir: &Path) -> Result<Vec<version::Found>, Error> {
+    segment::told(&Folder::new(dir, Breaks::default()).child(SEGMENTS))
 }
 
 /// What an earlier run left.

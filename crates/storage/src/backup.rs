@@ -55,14 +55,15 @@ pub use vault::Hash;
 pub(crate) use folder::{Folder, Growing, read_part};
 pub(crate) use vault::{CONTENT_BYTES_MAX, Vault, fill, hex};
 
+use crate::version::{self, BACKUPS as FORMAT, Found, Kind, LARDER, Newer};
 use crate::{Batch, Error, Key, Snapshot, Store};
 use chunk::{Cut, Cuts};
+use manifest::Unread;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-const FORMAT: u64 = 1;
 const DESCRIPTION: &str = "repository.json";
 const SECOND_DESCRIPTION: &str = "repository.2.json";
 const BACKUPS: &str = "backups";
@@ -165,7 +166,7 @@ impl Repository {
     }
 
     fn open_folder(folder: Folder, key: Option<Key>) -> Result<Self, Error> {
-        let wrapped = read_description(&folder)?;
+        let wrapped = read_description(&folder)?.wrapped;
         let vault = match (wrapped, key) {
             (None, None) => Vault::Plain,
             (None, Some(_)) => {
@@ -241,7 +242,10 @@ impl Repository {
         let Some(text) = text else {
             return Err(unfit(self.path(), &format!("there is no backup {id} in it")));
         };
-        let manifest = Manifest::from_text(&text, &self.vault).map_err(|cause| unfit(&path, &cause))?;
+        let manifest = Manifest::from_text(&text, &self.vault).map_err(|unread| match unread {
+            Unread::Newer { found, writer } => newer(path.clone(), found, version::BACKUP, writer),
+            Unread::Wrong(cause) => unfit(&path, &cause),
+        })?;
         if manifest.id != id {
             return Err(unfit(&path, &format!("it is of the backup {}", manifest.id)));
         }
@@ -267,7 +271,7 @@ impl Repository {
 
     /// Makes the second description like the first, or the first like the second.
     fn keep_description_twice(&self) -> Result<(), Error> {
-        let wrapped = read_description(&self.folder)?;
+        let wrapped = read_description(&self.folder)?.wrapped;
         match self.broken_descriptions(wrapped.as_deref()).next() {
             Some(_) => describe(&self.folder, wrapped.as_deref()),
             None => Ok(()),
@@ -275,10 +279,13 @@ impl Repository {
     }
 
     /// Those that are not there, or not what they should be.
-    fn broken_descriptions(&self, wrapped: Option<&str>) -> impl Iterator<Item = &'static str> {
-        let whole = description(wrapped);
-        let is_whole =
-            move |name: &str| matches!(self.folder.read(name), Ok(Some(text)) if text == whole.as_bytes());
+    fn broken_descriptions(&self, wrapped: Option<&str>) -> impl Iterator<Item = &'static str> + use<'_> {
+        let wrapped = wrapped.map(str::to_owned);
+        let is_whole = move |name: &str| {
+            let Ok(Some(text)) = self.folder.read(name) else { return false };
+            matches!(Description::read(&text), Description::Whole(found, writer)
+                if found == wrapped && text == description(found.as_deref(), writer.as_deref()).as_bytes())
+        };
         [DESCRIPTION, SECOND_DESCRIPTION].into_iter().filter(move |name| !is_whole(name))
     }
 
@@ -331,7 +338,7 @@ impl Repository {
     /// Reads backups through, or one of them. Nothing is changed.
     pub fn verify(&self, id: Option<&str>, progress: &mut dyn FnMut(Progress)) -> Result<Verified, Error> {
         let mut verified = Verified::default();
-        let wrapped = read_description(&self.folder)?;
+        let wrapped = read_description(&self.folder)?.wrapped;
         verified.problems.extend(self.broken_descriptions(wrapped.as_deref()).map(|name| {
             let path = self.folder.file(name);
             format!("{}: it is not whole; the next backup writes it again", path.display())
@@ -523,6 +530,7 @@ impl Writer {
         let manifest = Manifest {
             id: self.free_id(request, position)?,
             made_ms: request.now_ms,
+            writer: Some(LARDER.to_owned()),
             position,
             base: request.base,
             entries: self.progress.entries,
@@ -545,6 +553,39 @@ pub(crate) fn unfit(path: &Path, cause: &str) -> Error {
     Error::Backup { path: path.to_owned(), cause: cause.to_owned() }
 }
 
+/// Something in a backup that a newer Larder wrote.
+pub(crate) fn newer(path: PathBuf, found: u64, known: u64, writer: Option<String>) -> Error {
+    Error::Newer(Box::new(Newer { path, found, known, writer }))
+}
+
+/// What the directory says of itself, and each backup in it, without the key.
+pub(crate) fn told(dir: &Path) -> Result<Vec<Result<Found, Error>>, Error> {
+    let folder = Folder::new(dir, Breaks::default());
+    let mut found = Vec::new();
+    match read_description(&folder) {
+        Ok(described) => {
+            let (path, kind) = (folder.file(DESCRIPTION), Kind::Backups);
+            found.push(Ok(Found { path, kind, format: FORMAT, writer: described.writer }));
+        }
+        Err(Error::Newer(newer)) => {
+            let Newer { path, found: format, writer, .. } = *newer;
+            found.push(Ok(Found { path, kind: Kind::Backups, format, writer }));
+        }
+        Err(error) => found.push(Err(error)),
+    }
+    let backups = folder.child(BACKUPS);
+    for name in manifests(&folder)? {
+        let path = backups.file(&name);
+        let told = backups.read(&name).map(|text| manifest::told(&text.unwrap_or_default()));
+        found.push(match told {
+            Ok(Some((format, writer))) => Ok(Found { path, kind: Kind::Backup, format, writer }),
+            Ok(None) => Err(unfit(&path, "it does not say which format it has: it is damaged")),
+            Err(error) => Err(error),
+        });
+    }
+    Ok(found)
+}
+
 fn describe_new(folder: &Folder, key: Option<Key>) -> Result<(), Error> {
     let others = folder.names()?;
     if others.iter().any(|name| name != LOCK) {
@@ -559,16 +600,24 @@ fn describe_new(folder: &Folder, key: Option<Key>) -> Result<(), Error> {
 
 fn describe(folder: &Folder, wrapped: Option<&str>) -> Result<(), Error> {
     for name in [DESCRIPTION, SECOND_DESCRIPTION] {
-        folder.put(name, description(wrapped).as_bytes())?;
+        folder.put(name, description(wrapped, Some(LARDER)).as_bytes())?;
         folder.sync()?;
     }
     Ok(())
 }
 
-fn description(wrapped: Option<&str>) -> String {
-    let sum = Hash::of(&[wrapped.unwrap_or_default().as_bytes()]).to_string();
-    let text = json!({"what": "backups of a Larder store", "format": FORMAT, "key": wrapped, "sum": sum});
+fn description(wrapped: Option<&str>, writer: Option<&str>) -> String {
+    let sum = description_sum(wrapped, writer);
+    let mut text = json!({"what": "backups of a Larder store", "format": FORMAT, "key": wrapped, "sum": sum});
+    // Those from before it was told have none.
+    if let Some(writer) = writer {
+        text["larder"] = json!(writer);
+    }
     format!("{text:#}\n")
+}
+
+fn description_sum(wrapped: Option<&str>, writer: Option<&str>) -> String {
+    Hash::of(&[wrapped, writer].map(|part| part.unwrap_or_default().as_bytes())).to_string()
 }
 
 /// Whether backups are kept here, or were meant to be.
@@ -583,19 +632,27 @@ fn manifests(folder: &Folder) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The wrapped key, from the copy that can be read; none if there is no encryption.
-fn read_description(folder: &Folder) -> Result<Option<String>, Error> {
+/// What is known of a directory of backups.
+#[derive(Clone, Debug, Default)]
+struct Described {
+    /// The wrapped key; none if there is no encryption.
+    wrapped: Option<String>,
+    writer: Option<String>,
+}
+
+/// From the copy that can be read.
+fn read_description(folder: &Folder) -> Result<Described, Error> {
     let (mut whole, mut wrong) = (None, None);
     for name in [DESCRIPTION, SECOND_DESCRIPTION] {
         let cause = match folder.read(name) {
             Ok(None) => continue,
             Ok(Some(text)) => match Description::read(&text) {
-                Description::Whole(wrapped) => {
-                    whole = whole.or(Some(wrapped));
+                Description::Whole(wrapped, writer) => {
+                    whole = whole.or(Some(Described { wrapped, writer }));
                     continue;
                 }
-                Description::Later => {
-                    return Err(unfit(&folder.file(name), "it is of a later format: use a newer Larder"));
+                Description::Newer(found, writer) => {
+                    return Err(newer(folder.file(name), found, FORMAT, writer));
                 }
                 Description::Damaged(cause) => cause.to_owned(),
             },
@@ -604,15 +661,19 @@ fn read_description(folder: &Folder) -> Result<Option<String>, Error> {
         };
         wrong = wrong.or(Some((name, cause)));
     }
-    if let Some(wrapped) = whole {
-        return Ok(wrapped);
+    if let Some(described) = whole {
+        return Ok(described);
     }
     // Without encryption it says nothing that its manifests do not.
     let backups = folder.child(BACKUPS);
     for name in manifests(folder)? {
         let text = backups.read(&name)?.unwrap_or_default();
-        if Manifest::from_text(&text, &Vault::Plain).is_ok() {
-            return Ok(None);
+        match Manifest::from_text(&text, &Vault::Plain) {
+            Ok(_) => return Ok(Described::default()),
+            Err(Unread::Newer { found, writer }) => {
+                return Err(newer(backups.file(&name), found, version::BACKUP, writer));
+            }
+            Err(Unread::Wrong(_)) => {}
         }
         wrong = wrong.or(Some((DESCRIPTION, "it is gone".to_owned())));
     }
@@ -629,25 +690,27 @@ fn read_description(folder: &Folder) -> Result<Option<String>, Error> {
 }
 
 enum Description {
-    /// With the wrapped key, unless the backups are not encrypted.
-    Whole(Option<String>),
-    Later,
+    /// With the wrapped key, unless the backups are not encrypted, and who wrote it.
+    Whole(Option<String>, Option<String>),
+    /// Its format, and who wrote it.
+    Newer(u64, Option<String>),
     Damaged(&'static str),
 }
 
 impl Description {
     fn read(text: &[u8]) -> Self {
         let Ok(fields) = serde_json::from_slice::<Value>(text) else { return Self::Damaged("it is damaged") };
+        let writer = fields["larder"].as_str().and_then(version::version);
         match fields["format"].as_u64() {
             None => return Self::Damaged("it has no \"format\""),
-            Some(format) if format > FORMAT => return Self::Later,
+            Some(format) if format > FORMAT => return Self::Newer(format, writer),
             Some(_) => {}
         }
         let key = fields["key"].as_str().map(str::to_owned);
-        let sum = Hash::of(&[key.as_deref().unwrap_or_default().as_bytes()]).to_string();
+        let sum = description_sum(key.as_deref(), writer.as_deref());
         if fields["sum"].as_str() != Some(&sum) || (key.is_none() && !fields["key"].is_null()) {
             return Self::Damaged("its checksum does not match");
         }
-        Self::Whole(key)
+        Self::Whole(key, writer)
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::Holder;
 use crate::medium::Revoked;
+use crate::version::Newer;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ pub enum Error {
         by.as_ref().map_or("another process".to_owned(), ToString::to_string)
     )]
     InUse { path: PathBuf, by: Option<Box<Holder>> },
-    #[error("the store has format {found} and this Larder reads up to {known}: open it with a newer Larder")]
-    Newer { found: u64, known: u64 },
+    #[error("{0}")]
+    Newer(Box<Newer>),
     #[error(
         "the store has format {version}: open it once for writing, as `larder serve` does; that makes it a new one"
     )]
@@ -91,6 +92,7 @@ impl Error {
                 let by = path.parent().and_then(Holder::of).map(Box::new);
                 Self::InUse { path: path.to_owned(), by }
             }
+            Self::Newer(newer) => Self::Newer(Box::new(Newer { path: path.to_owned(), ..*newer })),
             Self::Io { kind: io::ErrorKind::InvalidData, cause } => {
                 Self::Foreign { path: path.to_owned(), cause }
             }

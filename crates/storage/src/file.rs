@@ -1,7 +1,8 @@
 //! What the store's one file holds: a head, the log, a second head, and the tree.
 //!
 //! ```text
-//! head     4 KiB     the header: what this is, its version, the size of the log, the key of the tags, the wrapped data key
+//! head     4 KiB     the header: what this is, its version, the size of the log, the key of the tags, the wrapped data key;
+//!                    behind it which Larder wrote it (`version.rs`)
 //!          4 KiB     how far the log is known to reach
 //!          128 KiB   roots of the tree (`checked.rs`)
 //! log                (`log.rs`)
@@ -17,6 +18,9 @@
 //! Formats before 3 had no tags (`early.rs`). In format 3 the tags of a store without a key were made as those of one with a key
 //! are; they stay so. Before format 5 the log began anew at its first byte with each epoch. A file of formats 3 and 4 becomes
 //! one of format 5 when it is opened for writing, in place.
+//!
+//! The mark, the version behind it and the checksum stay where they are in every format, or an older Larder could not tell a newer
+//! file from a damaged one.
 
 use crate::checked::{Checked, ROOTS_BYTES, TagKey};
 use crate::early;
@@ -24,6 +28,7 @@ use crate::log::Log;
 use crate::medium::{Base, Section, is_blank};
 use crate::sealed::{DataKey, Key, Sealed, WRAPPED_BYTES};
 use crate::syncing::Synced;
+use crate::version::{self, Newer, STORE as VERSION};
 use crate::{Disk, Error};
 use redb::BackendError;
 use redb::backends::FileBackend;
@@ -35,7 +40,6 @@ use std::sync::Arc;
 
 pub(crate) const FILE_NAME: &str = "larder.redb";
 const MARK: [u8; 8] = *b"larder\r\n";
-const VERSION: u64 = 5;
 /// The last whose tags are all made with HighwayHash.
 const SLOW_TAGS_VERSION: u64 = 3;
 /// Bits of the header's third word.
@@ -57,6 +61,22 @@ pub(crate) struct Parts {
     pub(crate) tree: Base,
     /// The tree may be missing; [`finish`] says that it is there.
     pub(crate) is_new: bool,
+    /// Where the heads are, and who wrote it before; absent in memory.
+    pub(crate) written: Option<Written>,
+}
+
+/// By whom a store was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) heads: [u64; 2],
+    pub(crate) writer: Option<String>,
+}
+
+impl Written {
+    fn of(disk: &dyn Disk, header: &Header) -> Self {
+        let heads = header.places();
+        Self { heads, writer: heads.into_iter().find_map(|head| version::noted(disk, head)) }
+    }
 }
 
 /// What may be done with a disk.
@@ -86,16 +106,7 @@ pub(crate) fn parts(
     let mut header = match Header::find(&**raw)? {
         Some(header) => header,
         None if purpose == Use::Create => lay_out(&**raw, log_bytes.next_multiple_of(HEADER_BYTES), key)?,
-        None if raw.len()? == 0 => {
-            return Err(Error::Gone { cause: "it is empty".to_owned() });
-        }
-        None if is_blank(&**raw, 0)? => {
-            return Err(Error::Gone { cause: "nothing but zeros is left of it".to_owned() });
-        }
-        None if begun[..8] == MARK => {
-            return Err(Error::Gone { cause: "its header cannot be read, nor the copy of it".to_owned() });
-        }
-        None => return Err(not_ours()),
+        None => return Err(headless(&**raw, &begun)?),
     };
     let tree = 2 * HEAD_BYTES + header.log_bytes;
     if !header.finished && purpose != Use::Create {
@@ -124,13 +135,42 @@ pub(crate) fn parts(
     let records = Section::between(log_disk, HEAD_BYTES, second_head);
     let log = Log::new(records, reach, tag_key, !header.finished);
     let checked = Checked::open(disk, roots, tree, tag_key, !header.finished)?;
+    let written = Written::of(&**raw, &header);
     // Not before it is known to be the right one.
     if purpose != Use::Read {
+        if header.version < VERSION {
+            // First: a file of this format whose writer nobody can tell would be worse than an earlier one that this Larder
+            // has opened.
+            version::note(&**raw, written.heads)?;
+        }
         header.version = VERSION;
         header.heal(&**raw)?;
     }
     let tree = Base::Checked(Box::new(checked));
-    Ok(Parts { lock: Some(lock), log: Some(log), tree, is_new: !header.finished })
+    Ok(Parts { lock: Some(lock), log: Some(log), tree, is_new: !header.finished, written: Some(written) })
+}
+
+/// The format of a store, and who wrote it.
+pub(crate) fn told(disk: &dyn Disk) -> Result<(u64, Option<String>), Error> {
+    let begun = begin(disk)?;
+    if let Some(version) = early_version(&begun) {
+        return Ok((version, None));
+    }
+    match Header::find(disk)? {
+        Some(header) => Ok((header.version, Written::of(disk, &header).writer)),
+        None => Err(headless(disk, &begun)?),
+    }
+}
+
+/// What is to be said of a disk without a header.
+fn headless(disk: &dyn Disk, begun: &[u8; 16]) -> Result<Error, Error> {
+    let cause = match () {
+        () if disk.len()? == 0 => "it is empty",
+        () if is_blank(disk, 0)? => "nothing but zeros is left of it",
+        () if begun[..8] == MARK => "its header cannot be read, nor the copy of it",
+        () => return Ok(not_ours()),
+    };
+    Ok(Error::Gone { cause: cause.to_owned() })
 }
 
 /// A disk that no other process has, or none that writes. Until this is dropped.
@@ -231,6 +271,7 @@ fn lay_out(disk: &dyn Disk, log_bytes: u64, key: Option<Key>) -> Result<Header, 
         Header { version: VERSION, log_bytes, finished: false, slow_tags: false, salt, number: 0, wrapped };
     disk.set_len(2 * HEAD_BYTES + log_bytes)?;
     header.write_both(disk)?;
+    version::note(disk, header.places())?;
     Ok(header)
 }
 
@@ -296,7 +337,10 @@ impl Header {
         let word = |n: usize| u64::from_le_bytes(words[n]);
         let (version, log_bytes, sealed, finished, number) = (word(0), word(1), word(2), word(3), word(4));
         if version > VERSION {
-            return Err(Error::Newer { found: version, known: VERSION });
+            let second = HEAD_BYTES.saturating_add(log_bytes);
+            let writer = [place, second].into_iter().find_map(|head| version::noted(disk, head));
+            let newer = Newer { path: PathBuf::new(), found: version, known: VERSION, writer };
+            return Err(Error::Newer(Box::new(newer)));
         }
         if log_bytes > LOG_BYTES_MAX || !log_bytes.is_multiple_of(HEADER_BYTES) {
             return Ok(None);
@@ -338,7 +382,7 @@ impl Header {
 }
 
 /// Bytes, and their checksum.
-fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     let sum = !crc32fast::hash(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
     bytes

@@ -51,6 +51,7 @@ mod sealed;
 mod snapshot;
 mod store;
 mod syncing;
+pub mod version;
 
 pub use batch::{Batch, counters};
 pub use commit::{Activity, Generation, Ticket};

@@ -8,6 +8,7 @@ use crate::holder::Sign;
 use crate::medium::{Base, Medium, Section};
 use crate::place::{self, Place};
 use crate::snapshot::{Bytes, Snapshot};
+use crate::version::{self, Newer};
 use crate::{Batch, Disk, Error, Feed, Key};
 use arc_swap::Guard;
 use parking_lot::Mutex;
@@ -72,6 +73,8 @@ struct Inner {
     /// Absent where the store is in no directory, or is only read.
     sign: Mutex<Option<Sign>>,
     sealed: bool,
+    /// Who wrote it last before it was opened.
+    writer: Option<String>,
 }
 
 impl Store {
@@ -178,7 +181,8 @@ impl Store {
     /// A store that is gone when it closes.
     pub fn memory(options: Options) -> Result<Store, Error> {
         let tree = Base::Plain(Section::from(Arc::new(InMemoryBackend::new()), 0));
-        Self::on_parts(Parts { lock: None, log: None, tree, is_new: false }, None, options, Use::Create)
+        let parts = Parts { lock: None, log: None, tree, is_new: false, written: None };
+        Self::on_parts(parts, None, options, Use::Create)
     }
 
     /// A store on any disk; a blank one becomes a new store.
@@ -204,10 +208,16 @@ impl Store {
     ) -> Result<Store, Error> {
         let disk: Arc<dyn Disk> = Arc::new(disk);
         let parts = file::parts(&disk, options.log_bytes, options.key, purpose)?;
-        let is_new = parts.is_new;
+        let (is_new, written) = (parts.is_new, parts.written.clone());
         let store = Self::on_parts(parts, place, options, purpose)?;
         if is_new {
             file::finish(&*disk)?;
+        }
+        // Not before the tree has opened: what this Larder does not know stays another's.
+        if purpose != Use::Read
+            && let Some(written) = written
+        {
+            version::note(&*disk, written.heads)?;
         }
         Ok(store)
     }
@@ -224,7 +234,14 @@ impl Store {
         } else {
             Medium::new(parts.tree, parts.lock)
         };
-        let committer = Committer::open(medium, parts.log, place, options, read_only)?;
+        let writer = parts.written.and_then(|written| written.writer);
+        let committer = Committer::open(medium, parts.log, place, options, read_only).map_err(|error| {
+            // The tree does not know who wrote it.
+            match error {
+                Error::Newer(newer) => Error::Newer(Box::new(Newer { writer: writer.clone(), ..*newer })),
+                other => other,
+            }
+        })?;
         let shared = committer.shared();
         let thread =
             thread::Builder::new().name("larder-commit".to_owned()).spawn(move || committer.run())?;
@@ -235,6 +252,7 @@ impl Store {
             archive: Mutex::default(),
             sign: Mutex::default(),
             sealed,
+            writer,
         })))
     }
 
@@ -317,6 +335,11 @@ impl Store {
     /// Whether it is encrypted.
     pub fn is_sealed(&self) -> bool {
         self.0.sealed
+    }
+
+    /// The version of the Larder that wrote it last before it was opened, if the file tells; of a new one this.
+    pub fn writer(&self) -> Option<&str> {
+        self.0.writer.as_deref()
     }
 
     /// How its archive is doing, if it has one.

@@ -421,7 +421,7 @@ fn a_description_of_a_later_format_is_left_alone() {
         let later = fs::read_to_string(&path).unwrap().replace("\"format\": 1", "\"format\": 2");
         fs::write(&path, &later).unwrap();
         let error = Repository::open_or_create(dir.path(), None).unwrap_err().to_string();
-        assert!(error.contains("it is of a later format: use a newer Larder"), "{error}");
+        assert!(error.contains("has format 2, written by Larder "), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), later);
     }
 }

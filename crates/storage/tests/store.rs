@@ -286,20 +286,6 @@ fn a_store_that_is_only_read_stays_as_it_is() {
 }
 
 #[test]
-fn a_store_of_a_newer_format_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    Store::open(dir.path(), Options::default()).unwrap().close().unwrap();
-    let path = dir.path().join("larder.redb");
-    let mut file = std::fs::read(&path).unwrap();
-    file[8] = 99;
-    let sum = !crc32fast::hash(&file[..152]);
-    file[152..156].copy_from_slice(&sum.to_le_bytes());
-    std::fs::write(&path, file).unwrap();
-    let error = Store::open(dir.path(), Options::default()).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 99, known: 5 }), "{error}");
-}
-
-#[test]
 fn a_file_of_the_time_before_the_log_becomes_a_new_one() {
     let dir = tempfile::tempdir().unwrap();
     {

@@ -1,7 +1,7 @@
 //! A segment of an archive: committed groups in a row, in frames that are written and checked as one.
 //!
 //! ```text
-//! header   mark, line (64 bits), the position before the first group, salt (16 bytes), checksum (32 bytes)
+//! header   mark, format (8 bits), line (64 bits), the position before the first group, salt (16 bytes), checksum (32 bytes)
 //! frame    mark, length of the body (32 bits), checksum of the frame before (32 bytes), the position of its last
 //!          group, checksum (32 bytes), body
 //! body     the groups: position, number of changes (32 bits), and for each lengths of key and value, key, value
@@ -10,17 +10,21 @@
 //! A frame's checksum covers the segment's salt and the checksum of the frame before, so frames cannot change places;
 //! in an encrypted archive it is keyed and the body is encrypted. A segment that was being written when the machine stopped
 //! may end within a frame; one that goes on after a frame that cannot be read is damaged.
+//!
+//! Its name tells the line, the commit before its first, some of its salt, and which Larder began it. The header is the same in
+//! every format.
 
-use crate::backup::{CONTENT_BYTES_MAX, Folder, Growing, Hash, Vault, fill, hex, read_part, unfit};
+use crate::backup::{CONTENT_BYTES_MAX, Folder, Growing, Hash, Vault, fill, hex, newer, read_part, unfit};
+use crate::version::{self, Found, Kind, LARDER, SEGMENT};
 use crate::{Committed, Error, Position};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-const MARK: [u8; 8] = *b"LARSEG\n\x01";
+const MARK: [u8; 7] = *b"LARSEG\n";
 const FRAME_MARK: [u8; 8] = *b"LARFRAME";
 const SALT_BYTES: usize = 16;
 const SUM_BYTES: usize = 32;
-const HEADER_BYTES: usize = 8 + 8 + Position::BYTES + SALT_BYTES + SUM_BYTES;
+const HEADER_BYTES: usize = MARK.len() + 1 + 8 + Position::BYTES + SALT_BYTES + SUM_BYTES;
 const FRAME_BYTES: usize = 8 + 4 + SUM_BYTES + Position::BYTES + SUM_BYTES;
 /// What a frame holds before it is ended.
 const CONTENT_BYTES: usize = 1 << 20;
@@ -43,6 +47,7 @@ impl Segment {
         let name = name(line, after.commit, &salt);
         let mut file = folder.begin(&name)?;
         let mut header = MARK.to_vec();
+        header.push(SEGMENT);
         header.extend_from_slice(&line.to_le_bytes());
         header.extend_from_slice(&after.to_bytes());
         header.extend_from_slice(&salt);
@@ -117,7 +122,27 @@ fn encode(group: &Committed, content: &mut Vec<u8>) {
 
 /// Names sort in the order of what they hold.
 fn name(line: u64, after: u64, salt: &[u8; SALT_BYTES]) -> String {
-    format!("{line:010}-{after:020}-{}", hex(&salt[..4]))
+    format!("{line:010}-{after:020}-{}-{LARDER}", hex(&salt[..4]))
+}
+
+/// Who began the segment of this name, if it tells.
+fn writer(name: &str) -> Option<String> {
+    version::version(name.splitn(4, '-').nth(3)?)
+}
+
+/// What segments say of themselves, without the key.
+pub(crate) fn told(folder: &Folder) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    for Named { name, .. } in named(folder)? {
+        let path = folder.file(&name);
+        let mut file = File::open(&path).map_err(|error| unfit(&path, &error.to_string()))?;
+        // Of one without a header nothing was written; of one with another, the archive's own reader tells.
+        if let Some([format]) = read_part(&mut file, &path, 0, MARK.len() + 1)?.strip_prefix(&MARK) {
+            let format = u64::from(*format);
+            found.push(Found { path, kind: Kind::Segment, format, writer: writer(&name) });
+        }
+    }
+    Ok(found)
 }
 
 /// A segment by its name.
@@ -190,13 +215,17 @@ impl Reader {
         let (fields, sum) = header.split_at(HEADER_BYTES - SUM_BYTES);
         let sum = sum.try_into().map(Hash).ok().filter(|sum| *sum == vault.sum(&[fields]));
         let fields = fields.strip_prefix(&MARK).and_then(|fields| {
+            let (format, fields) = fields.split_first()?;
             let (line, fields) = fields.split_first_chunk()?;
             let (after, salt) = fields.split_first_chunk()?;
-            Some((u64::from_le_bytes(*line), Position::from_bytes(after), salt.to_vec()))
+            Some((*format, u64::from_le_bytes(*line), Position::from_bytes(after), salt.to_vec()))
         });
-        let (Some(previous), Some((line, after, salt))) = (sum, fields) else {
+        let (Some(previous), Some((format, line, after, salt))) = (sum, fields) else {
             return Err(unfit(&path, "its header is damaged"));
         };
+        if format > SEGMENT {
+            return Err(newer(path, format.into(), SEGMENT.into(), writer(name)));
+        }
         let vault = vault.clone();
         Ok(Some(Self { file, path, vault, salt, previous, at: HEADER_BYTES as u64, line, after }))
     }

@@ -6,13 +6,13 @@
 use super::chunk::{Chunk, Skipped};
 use super::vault::{Hash, Vault, hex, unhex};
 use crate::Position;
+use crate::version::{self, BACKUP as FORMAT};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-const FORMAT: u64 = 1;
 const LABEL: &[u8] = b"manifest";
 const SUM: &str = "  \"sum\": \"";
 const SUM_END: &str = "\"\n}\n";
@@ -23,6 +23,8 @@ pub struct Manifest {
     pub id: String,
     /// When it was begun, in milliseconds since 1970.
     pub made_ms: u64,
+    /// The version of the Larder that made it; absent in those from before it was told.
+    pub writer: Option<String>,
     /// The state of the store that it holds.
     pub position: Position,
     /// It is where an archive's line begins or goes on from (see `archive`).
@@ -43,6 +45,29 @@ pub struct Base {
     pub from_ms: u64,
 }
 
+/// Why one cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// Of this format, which is a later one.
+    Newer {
+        found: u64,
+        writer: Option<String>,
+    },
+    Wrong(String),
+}
+
+impl From<String> for Unread {
+    fn from(cause: String) -> Self {
+        Self::Wrong(cause)
+    }
+}
+
+impl From<&str> for Unread {
+    fn from(cause: &str) -> Self {
+        Self::Wrong(cause.to_owned())
+    }
+}
+
 impl Manifest {
     /// A hash over the hashes of all chunks.
     pub fn whole(&self) -> Hash {
@@ -57,6 +82,9 @@ impl Manifest {
             let _ = writeln!(text, "  \"{name}\": {value},");
         };
         field("format", json!(FORMAT));
+        if let Some(writer) = &self.writer {
+            field("larder", json!(writer));
+        }
         field("id", json!(self.id));
         field("time", json!(rfc3339(self.made_ms)));
         field("time_ms", json!(self.made_ms));
@@ -94,7 +122,7 @@ impl Manifest {
     }
 
     /// Reads one, or says what is wrong with it.
-    pub(crate) fn from_text(text: &[u8], vault: &Vault) -> Result<Self, String> {
+    pub(crate) fn from_text(text: &[u8], vault: &Vault) -> Result<Self, Unread> {
         let text = std::str::from_utf8(text).map_err(|_| "it is not text")?;
         let (body, sum) = text
             .strip_suffix(SUM_END)
@@ -102,14 +130,16 @@ impl Manifest {
             .ok_or("it does not end with its checksum")?;
         if Hash::from_hex(sum) != Some(vault.sum(&[body.as_bytes()])) {
             let other = if vault.is_sealed() { ", or was not made with this key" } else { "" };
-            return Err(format!("its checksum does not match: it was changed{other}"));
+            return Err(format!("its checksum does not match: it was changed{other}").into());
         }
         let fields: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let number = |name: &str| {
             fields.get(name).and_then(Value::as_u64).ok_or_else(|| format!("it has no number \"{name}\""))
         };
-        if number("format")? > FORMAT {
-            return Err("it is of a later format: use a newer Larder".to_owned());
+        let format = number("format")?;
+        let writer = fields.get("larder").and_then(Value::as_str).and_then(version::version);
+        if format > FORMAT {
+            return Err(Unread::Newer { found: format, writer });
         }
         let opened: Map<String, Value>;
         let lists = match fields.get("sealed") {
@@ -124,6 +154,7 @@ impl Manifest {
         let manifest = Self {
             id: fields.get("id").and_then(Value::as_str).ok_or("it has no \"id\"")?.to_owned(),
             made_ms: number("time_ms")?,
+            writer,
             position: Position {
                 commit: number("commit")?,
                 run: number("run")?,
@@ -141,14 +172,21 @@ impl Manifest {
         let rises = manifest.chunks.is_sorted_by(|a, b| a.last_key < b.first_key);
         let entries: u64 = manifest.chunks.iter().map(|chunk| chunk.entries).sum();
         if !rises || entries != manifest.entries {
-            return Err("its chunks do not fit together".to_owned());
+            return Err("its chunks do not fit together".into());
         }
         let whole = lists.get("whole").and_then(Value::as_str);
         if whole != Some(manifest.whole().to_string().as_str()) {
-            return Err("its list of chunks is not the one that was written".to_owned());
+            return Err("its list of chunks is not the one that was written".into());
         }
         Ok(manifest)
     }
+}
+
+/// The format of a backup and who made it, as its text says without the key; what it says is not checked.
+pub(crate) fn told(text: &[u8]) -> Option<(u64, Option<String>)> {
+    let fields: Map<String, Value> = serde_json::from_slice(text).ok()?;
+    let writer = fields.get("larder").and_then(Value::as_str).and_then(version::version);
+    Some((fields.get("format")?.as_u64()?, writer))
 }
 
 fn list<T>(

@@ -200,7 +200,7 @@ pub(super) static FAULTS: &[Fault] = &[
         names: &["Newer"],
         title: "a file of a newer Larder",
         cause: "The store, backup or archive has a format that this version does not know. It was not touched.",
-        next: "open it with the newer Larder: `larder --version` there and here. There is no way back to an older format but `larder dump` there and `larder\nload` here. docs/stability.md has the formats.",
+        next: "open it with the Larder that the message names; `larder upgrade --check` says it of a store and its backups. There is no way back to an older\nformat but `larder dump` there and `larder load` here. docs/stability.md has the formats.",
     },
     Fault {
         names: &["Early"],
