@@ -22,7 +22,7 @@ mod segment;
 
 pub use rebuild::{Rebuilt, Until, is_in, rebuild, verify};
 
-use crate::backup::{Base, Breaks, Folder, Made, Manifest, Progress, Repository, Request};
+use crate::backup::{Base, Breaks, Folder, Held, Made, Manifest, Progress, Repository, Request};
 use crate::commit::Shared;
 use crate::feed::{Clock, Committed, Feed, Taken};
 use crate::{Error, Key, Position, Snapshot, version};
@@ -30,7 +30,6 @@ use arc_swap::Guard;
 use parking_lot::Mutex;
 use segment::{Next, Reader, Segment};
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -125,7 +124,7 @@ struct State {
 pub(crate) struct Ready {
     repository: Repository,
     segments: Folder,
-    lock: File,
+    lock: Held,
     options: Options,
     found: Found,
 }
@@ -293,7 +292,7 @@ struct Archiver {
     state: Arc<Mutex<State>>,
     /// What time it is at least, for what cannot be undone.
     settled: Clock,
-    _lock: File,
+    _lock: Held,
     line: Option<Line>,
     last_line: u64,
     base: Option<Making>,

@@ -52,7 +52,7 @@ pub use manifest::{Base, Manifest, rfc3339};
 pub use stream::{Incoming, Outgoing};
 pub use vault::Hash;
 
-pub(crate) use folder::{Folder, Growing, read_part};
+pub(crate) use folder::{Folder, Growing, Held, read_part};
 pub(crate) use vault::{CONTENT_BYTES_MAX, Vault, fill, hex};
 
 use crate::version::{self, BACKUPS as FORMAT, Found, Kind, LARDER, Newer};
@@ -61,7 +61,6 @@ use chunk::{Cut, Cuts};
 use manifest::Unread;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 const DESCRIPTION: &str = "repository.json";
@@ -460,7 +459,7 @@ impl Repository {
 #[derive(Debug)]
 pub(crate) struct Writer {
     repository: Repository,
-    _lock: File,
+    _lock: Held,
     chunks: Vec<Chunk>,
     /// Which of them were not there.
     new: Vec<usize>,

@@ -185,11 +185,11 @@ impl Folder {
     }
 
     /// Keeps others out until it is dropped.
-    pub(crate) fn lock(&self, name: &str) -> Result<File, Error> {
+    pub(crate) fn lock(&self, name: &str) -> Result<Held, Error> {
         let path = self.file(name);
         let file = self.on(&path, || private().create(true).truncate(false).open(&path))?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(Held(file)),
             Err(fs::TryLockError::WouldBlock) => Err(Error::InUse { path, by: None }),
             Err(fs::TryLockError::Error(error)) => self.on(&path, || Err(error)),
         }
@@ -219,6 +219,18 @@ impl Folder {
 
     fn on<T>(&self, path: &Path, action: impl FnOnce() -> io::Result<T>) -> Result<T, Error> {
         action().map_err(|error| at(path, &error))
+    }
+}
+
+/// A folder that others are kept out of, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A child that this process is just starting has the file as well until it runs its own program, so closing it
+        // would not give the folder back.
+        let _ = self.0.unlock();
     }
 }
 
@@ -297,4 +309,22 @@ pub(crate) fn read_part(file: &mut File, path: &Path, from: u64, bytes: usize) -
         .and_then(|_| Read::by_ref(file).take(bytes as u64).read_to_end(&mut part));
     read.map_err(|error| at(path, &error))?;
     Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_free_at_once_although_a_child_has_its_lock_open_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), Breaks::default());
+        let held = folder.lock("lock").unwrap();
+        assert!(matches!(folder.lock("lock"), Err(Error::InUse { .. })));
+        // What a child has of it between its beginning and its own program.
+        let of_a_child = held.0.try_clone().unwrap();
+        drop(held);
+        folder.lock("lock").unwrap();
+        drop(of_a_child);
+    }
 }
