@@ -1,6 +1,6 @@
 //! Larder beside the other local DynamoDBs, on the same work, in the same run.
 //!
-//! `cargo run --release -p larder-bench` fetches the peers, measures them in turn and prints one table of what was
+//! `cargo run --profile dist -p larder-bench` fetches the peers, measures them in turn and prints one table of what was
 //! measured and one of what Larder must reach. It is its own load generator and its own bare server: those
 //! run as further processes of this binary.
 

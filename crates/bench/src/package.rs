@@ -30,9 +30,9 @@ pub(crate) fn larder() -> Result<PathBuf> {
     let target = profile.parent().context("this binary is in no target directory")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--release", "-p", "larder-cli", "--target-dir"]).arg(target);
+    build.args(["build", "--profile", "dist", "-p", "larder-cli", "--target-dir"]).arg(target);
     finish("building larder", &mut build)?;
-    found(target.join("release/larder"))
+    found(target.join("dist/larder"))
 }
 
 /// Only the features a server needs: the same server, a third of the build.
