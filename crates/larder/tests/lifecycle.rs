@@ -271,6 +271,30 @@ async fn s8_two_workers_never_hold_one_shop(store: Store) {
     }
 }
 
+/// A worker that comes back to an old page does not try one after the other what others have taken meanwhile.
+async fn whoever_finds_something_taken_on_an_old_page_reads_on_anew(store: Store) {
+    const OTHERS: usize = 8;
+    let names: Vec<String> = (0..56).map(|number| format!("{number:02}.de")).collect();
+    let pairs: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "DE")).collect();
+    let shops = open_shops(&store, &pairs).await;
+    let crawl = lifecycle(&shops, "Shop", "crawl");
+    let order = domains_due(&crawl, "DE").await;
+    let mut slow = crawl.claim("DE").await.unwrap();
+    assert_eq!(domain(&slow.next().await.unwrap().unwrap()), order[0]);
+    let mut others = crawl.claim("DE").take(OTHERS).await.unwrap();
+    while others.next().await.unwrap().is_some() {}
+
+    store.clock().advance(HOUR);
+    let tried = || store.requests().count("GetItem") + store.requests().count("UpdateItem");
+    let before = tried();
+    let mut rest = vec![domain(&slow.next().await.unwrap().unwrap())];
+    assert_eq!(tried() - before, 3, "one that is taken is looked at, then the next is, and is claimed");
+    while let Some(lease) = slow.next().await.unwrap() {
+        rest.push(domain(&lease));
+    }
+    assert_eq!(rest, order[1 + OTHERS..], "nothing is left out, in order, beyond the end of the page");
+}
+
 async fn s8_a_dead_workers_shop_comes_back(store: Store) {
     let shops = open_shops(&store, &[("a.de", "DE")]).await;
     let crawl = lifecycle(&shops, "Shop", "crawl");
@@ -605,6 +629,7 @@ on_each_store! {
     s8_progress_without_a_lease_is_stuck_after_two_hours,
     s8_a_lost_answer_loses_no_shop,
     s9_a_shop_is_scraped_when_it_was_crawled_since,
+    whoever_finds_something_taken_on_an_old_page_reads_on_anew,
     work_that_fails_is_tried_again_after_growing_pauses,
     what_pauses_is_tried_again_at_once_when_somebody_says_so,
     work_without_a_failed_state_stays_stuck_until_it_is_released,

@@ -3,6 +3,9 @@
 //! The order within a group: states without a moment (never done), then leases that ran out, then what is due,
 //! oldest first. Groups take turns, so a large one does not starve a small one. What somebody else takes first
 //! is passed over, and so is what cannot be read: a claim of it would help nobody.
+//!
+//! Workers of one group see one order, and each has read a page of it. Of an old page others have taken most: whoever
+//! finds something on it taken reads anew, from there on. So nothing is offered twice, and the order stays.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -208,9 +211,16 @@ impl<R: Record> Claims<R> {
                 self.turn = at;
                 continue;
             };
+            let place = self.track.place_of(&item)?;
             let candidate = self.candidate(&self.lanes[at], &range, item).await;
-            let candidate = self.unread.take(&self.track.core, candidate, self.strict)?;
-            let Some(seen) = candidate.flatten() else { continue };
+            let seen = match self.unread.take(&self.track.core, candidate, self.strict)? {
+                Some(Candidate::Free(seen)) => seen,
+                Some(Candidate::Taken) => {
+                    self.lanes[at].found_taken(&self.track, place);
+                    continue;
+                }
+                Some(Candidate::NotNow) | None => continue,
+            };
             let how = How { owner: &self.owner, params: &self.params, only_due: true, by: None };
             let asked = Instant::now();
             if let Some((hold, item)) = enter(&self.track, &seen, &how).await? {
@@ -218,6 +228,7 @@ impl<R: Record> Claims<R> {
                 self.turn = at + 1;
                 return Lease::new(hold, &item, asked).map(Some);
             }
+            self.lanes[at].found_taken(&self.track, place);
         }
         Ok(None)
     }
@@ -227,32 +238,41 @@ impl<R: Record> Claims<R> {
         &self.unread
     }
 
-    /// As much of an item as it takes to decide whether it can be claimed, if it can.
-    async fn candidate(&self, lane: &Lane, range: &Range, item: Item) -> Result<Option<Item>, Error> {
+    /// Reads as much of an item as it takes to decide whether it can be claimed.
+    async fn candidate(&self, lane: &Lane, range: &Range, item: Item) -> Result<Candidate, Error> {
         let track = &self.track;
         let state = track.state(&range.state)?;
         track.state_in(&item)?;
         let leased = state.lease_millis.is_some();
         if track.is_watched(state, &item, self.apart) {
-            return Ok(None);
+            return Ok(Candidate::NotNow);
         }
         let reads = track.claims().any(|transition| track.reads_item(transition));
         // What an index shows a part of is read: nothing is claimed that nobody could work on.
         let item = if leased || reads || !lane.all || item.contains(PARTS) {
             match track.core.load(&track.core.key_of(&item), true).await? {
                 Some(item) if track.lifecycle().state_of(&item) == Some(state) => item,
-                _ => return Ok(None),
+                _ => return Ok(Candidate::Taken),
             }
         } else {
             item
         };
         let free = if leased { track.is_free_of(state, &item, self.apart) } else { track.is_ready(&item)? };
         if !free {
-            return Ok(None);
+            return Ok(Candidate::NotNow);
         }
         shelf::read::<R>(&track.core, &item, track.core.unix_now())?;
-        Ok(Some(item))
+        Ok(Candidate::Free(item))
     }
+}
+
+/// What a listed item is found to be.
+enum Candidate {
+    Free(Item),
+    /// It is in another state by now, or gone.
+    Taken,
+    /// It is held, or not ready.
+    NotNow,
 }
 
 /// Takes one item, due or not, by the transition that its state asks for or by one that is named.

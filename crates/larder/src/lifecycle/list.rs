@@ -24,6 +24,9 @@ use crate::{Error, Unread, oversize};
 
 /// Items asked of an index at a time.
 const PAGE: usize = 50;
+/// An older page is read anew by whoever finds something on it taken. Of a younger one, an index that lags would show the
+/// same again.
+const PAGE_AGE: Duration = Duration::from_millis(300);
 
 /// Records by state, in order. Awaiting it reads them.
 ///
@@ -254,6 +257,14 @@ impl Track {
         })
     }
 
+    /// Where an item stands in the index: what a page can begin after.
+    pub(super) fn place_of(&self, item: &Item) -> Result<Item, Error> {
+        let (table, index) = (self.core.table(), self.index()?.0);
+        let keys =
+            std::iter::once(&table.partition).chain(&table.sort).chain(&index.partition).chain(&index.sort);
+        Ok(keys.filter_map(|key| Some((key.attribute.clone(), item.get(&key.attribute)?.clone()))).collect())
+    }
+
     /// The item of which an index showed a part.
     async fn whole(&self, lane: &Lane, item: Item) -> Result<Option<Item>, Error> {
         if !lane.all {
@@ -332,6 +343,8 @@ pub(super) struct Lane {
     ranges: VecDeque<Range>,
     start: Option<Item>,
     page: VecDeque<Item>,
+    /// When the page was asked for, by the time that passes here.
+    asked: Duration,
 }
 
 impl Lane {
@@ -374,6 +387,7 @@ impl Lane {
             ranges: ranges.into(),
             start: None,
             page: VecDeque::new(),
+            asked: Duration::ZERO,
         })
     }
 
@@ -391,10 +405,20 @@ impl Lane {
                 self.start = None;
                 continue;
             }
+            self.asked = track.core.store.clock().elapsed();
             let page = track.core.store.query(self.query(track, &range)?).await?;
             self.page = page.items.into();
             // No key is empty: that stands for the end.
             self.start = Some(page.last_key.unwrap_or_default());
+        }
+    }
+
+    /// What was given last stood there, and is taken. What follows is read anew if the page is old: then others have
+    /// probably taken more of it.
+    pub(super) fn found_taken(&mut self, track: &Track, place: Item) {
+        if track.core.store.clock().elapsed().saturating_sub(self.asked) > PAGE_AGE {
+            self.page.clear();
+            self.start = Some(place);
         }
     }
 
