@@ -100,18 +100,13 @@ fn fetches(figures: &Figures, is_hot: bool) -> Option<Panel> {
 fn claims(figures: &Figures) -> Option<Panel> {
     let mut groups: Vec<(String, Vec<f64>)> = Vec::new();
     for (one, worked) in &figures.working {
-        let name = format!(
-            "{} workers, {} group{}",
-            one.workers,
-            one.groups,
-            if one.groups == 1 { "" } else { "s" }
-        );
+        let name = format!("{} / {}", one.groups, one.workers);
         let claimed = worked.claimed.max(1) as f64;
         let each = [worked.asked.requests as f64, worked.asked.conditions_failed as f64];
         groups.push((name, each.map(|count| count / claimed).to_vec()));
     }
     let panel = Panel {
-        title: "Claims: requests a job, and races lost".to_owned(),
+        title: "Claims: requests a job, and races lost (groups / workers)".to_owned(),
         series: vec!["requests".to_owned(), "races lost".to_owned()],
         groups,
     };
@@ -120,13 +115,14 @@ fn claims(figures: &Figures) -> Option<Panel> {
 
 fn queues(figures: &Figures) -> Option<Panel> {
     let group = |(one, wrote): &(super::Writing, super::Wrote)| {
-        let name =
-            format!("{} × 20 a second, {}", one.processes, if one.is_hot { "one key" } else { "spread" });
+        let name = format!("{} / {}", if one.is_hot { "one" } else { "new" }, one.processes);
         let seconds = one.seconds as f64 + wrote.drain.as_secs_f64();
         (name, vec![wrote.asked.write_units / seconds, wrote.queue_max as f64])
     };
     let panel = Panel {
-        title: "Writes behind: units a second, and the longest queue of a process".to_owned(),
+        title:
+            "Writes behind, 20 a second from each process: units a second, longest queue (keys / processes)"
+                .to_owned(),
         series: vec!["write units a second".to_owned(), "longest queue".to_owned()],
         groups: figures.writing.iter().map(group).collect(),
     };
