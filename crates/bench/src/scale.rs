@@ -1,8 +1,8 @@
 //! The data layer on many processes and one table, simulated: what it asks of the table, and of the source, as it grows.
 //!
 //! It is the layer itself that runs, on the AWS SDK, on the engine with its throughput enforced; only time, the network and the
-//! source are made up. So the figures are those of the layer and not of the machine, and one seed gives nearly the same again: maps
-//! in the layer and in the SDK are walked in an order by chance.
+//! source are made up. So the figures are those of the layer and not of the machine. One seed gives nearly the same again where the
+//! table turns nothing away: maps in the layer and in the SDK are walked in an order by chance.
 //!
 //! What must hold however large it grows is checked after every run: no job is held by two, nothing that was to be written behind is
 //! lost, and with a flight a key is loaded once while it is fresh. The last is promised only while the table answers: where it
