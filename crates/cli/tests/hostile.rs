@@ -37,9 +37,10 @@ struct Watched {
 
 impl Watched {
     fn serve(arguments: &[&str]) -> Self {
-        let mut all = vec!["--memory", "--dynamodb", "127.0.0.1:0"];
-        all.extend_from_slice(arguments);
-        let server = Larder::serve(&all);
+        Self::watch(Larder::serve(&[&["--memory", "--dynamodb", "127.0.0.1:0"], arguments].concat()))
+    }
+
+    fn watch(server: Larder) -> Self {
         let address = server.url.strip_prefix("http://").expect("a URL").parse().expect("an address");
         Self { server, address }
     }
@@ -621,6 +622,65 @@ fn five_hundred_clients_at_once_stay_within_the_budget_and_others_are_answered()
         assert!(start.elapsed() < Duration::from_secs(20), "the memory does not come back");
         pause(50);
     }
+}
+
+/// The items that a client writes or reads, from one number to the next, several in one request.
+fn write_and_read(address: SocketAddr, from: usize, to: usize) {
+    const PAGE: usize = 25;
+    // Scattered, so that every part of the tree is written over and over.
+    let key = |at: usize| format!(r#"{{"pk":{{"S":"{:016x}"}}}}"#, at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let asked = |operation: &str, body: &str| {
+        let (status, answer) = send(address, operation, "", body.as_bytes()).expect("an answer");
+        assert_eq!(status, 200, "{answer}");
+    };
+    for first in (from..to).step_by(PAGE) {
+        let put = |at: usize| {
+            let item = key(first + at).replacen(
+                '{',
+                &format!(r#"{{"by":{{"S":"{at}"}},"v":{{"S":"{}"}},"#, "v".repeat(250)),
+                1,
+            );
+            format!(r#"{{"PutRequest":{{"Item":{item}}}}}"#)
+        };
+        asked("BatchWriteItem", &format!(r#"{{"RequestItems":{{"shops":[{}]}}}}"#, numbered(PAGE, put)));
+    }
+    for first in (from..to).step_by(4 * PAGE) {
+        let keys = numbered(4 * PAGE, |at| key(first + at));
+        asked("BatchGetItem", &format!(r#"{{"RequestItems":{{"shops":{{"Keys":[{keys}]}}}}}}"#));
+    }
+}
+
+#[test]
+#[ignore = "for a release: ./test bench"]
+fn a_server_keeps_to_its_cache_however_much_is_written_and_read() {
+    const CACHE: usize = 16 * MIB;
+    const BESIDE_IT: usize = 48 * MIB;
+    const CLIENTS: usize = 8;
+    const ITEMS: usize = 80_000;
+    let data = tempfile::tempdir().expect("a directory");
+    let watched = Watched::watch(Larder::on(data.path(), &["--cache", "16M"]));
+    Client::new(&watched.server.url).ok(
+        "CreateTable",
+        json!({
+            "TableName": "shops", "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}, {"AttributeName": "by", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            "GlobalSecondaryIndexes": [{
+                "IndexName": "by-place", "KeySchema": [{"AttributeName": "by", "KeyType": "HASH"}, {"AttributeName": "pk", "KeyType": "RANGE"}],
+                "Projection": {"ProjectionType": "ALL"},
+            }],
+        }),
+    );
+    let part = ITEMS / CLIENTS;
+    thread::scope(|scope| {
+        for at in 0..CLIENTS {
+            let address = watched.address;
+            scope.spawn(move || write_and_read(address, at * part, (at + 1) * part));
+        }
+    });
+    let peak = watched.peak();
+    println!("{} MiB with {} MiB of cache", peak / MIB, CACHE / MIB);
+    assert!(peak <= CACHE + BESIDE_IT, "{} MiB", peak / MIB);
 }
 
 #[test]

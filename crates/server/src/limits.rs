@@ -1,7 +1,7 @@
 //! How much a server takes on: memory for requests and for pages of its store, and connections.
 //!
 //! Without a word from its user requests may take a quarter of the memory that is free when it starts, or of what its
-//! container may use, and pages an eighth.
+//! container may use, and the store an eighth, which need not be much.
 
 use std::fs;
 
@@ -18,7 +18,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Fewer are served where [`memory_bytes`](Self::memory_bytes) has no room for them.
     pub connections: usize,
-    /// Memory for pages of a store in a directory, taken as it is used: at least [`Limits::CACHE_BYTES_MIN`].
+    /// Memory for a store in a directory, for its pages and for what its tree has not absorbed yet, taken as it is used: at
+    /// least [`Limits::CACHE_BYTES_MIN`].
     pub cache_bytes: usize,
 }
 
@@ -28,8 +29,9 @@ impl Limits {
     pub const CONNECTIONS: usize = 4096;
     /// With less, a commit of the tree would write its pages more than once.
     pub const CACHE_BYTES_MIN: usize = 16 * MIB;
-    /// What a store takes by itself where there is memory for it; more is for who asks for it.
-    const CACHE_BYTES_DEFAULT_MAX: usize = 512 * MIB;
+    /// The system keeps pages of files too, in memory that others may have when they need it, and reading one from there takes
+    /// some microseconds. So more is for who asks for it.
+    const CACHE_BYTES_DEFAULT_MAX: usize = 64 * MIB;
     /// More is of no use to requests of at most sixteen megabytes.
     const MEMORY_BYTES_DEFAULT_MAX: usize = 8 * 1024 * MIB;
 
@@ -105,10 +107,11 @@ mod tests {
             let limits = Limits::of(available, ours);
             (limits.memory_bytes / MIB, limits.cache_bytes / MIB)
         };
-        assert_eq!(of(Some(4096 * MIB), None), (1024, 512));
-        assert_eq!(of(Some(4096 * MIB), Some(2048 * MIB)), (512, 256));
+        assert_eq!(of(Some(4096 * MIB), None), (1024, 64));
+        assert_eq!(of(Some(4096 * MIB), Some(2048 * MIB)), (512, 64));
+        assert_eq!(of(Some(256 * MIB), None), (256, 32));
         assert_eq!(of(Some(MIB), None), (256, 16));
-        assert_eq!(of(None, None), (256, 128));
-        assert_eq!(of(Some(usize::MAX), Some(usize::MAX)), (8192, 512));
+        assert_eq!(of(None, None), (256, 64));
+        assert_eq!(of(Some(usize::MAX), Some(usize::MAX)), (8192, 64));
     }
 }

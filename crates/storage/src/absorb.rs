@@ -707,7 +707,7 @@ impl Keeper {
         let (medium, before) = (&self.medium, self.live);
         let is_whole = self.stuck.is_none();
         // Half of its memory holds what redb has changed: a step must fit, or its pages are written more than once.
-        let step = (self.options.cache_bytes / STEP_CACHE_PART / PAGE_BYTES).clamp(STEP_MIN, STEP_MAX);
+        let step = (self.options.page_bytes() / STEP_CACHE_PART / PAGE_BYTES).clamp(STEP_MIN, STEP_MAX);
         let (tree, live) = contain_panic(|| {
             let mut live = before;
             let mut changes = changes.peekable();
@@ -823,7 +823,7 @@ impl Keeper {
         self.database = None;
         let medium = &self.medium;
         let (database, tree, begun) = contain_panic(|| {
-            let database = open_database(lease?, self.options.cache_bytes)?;
+            let database = open_database(lease?, self.options.page_bytes())?;
             let begun = Begun::read(&database)?;
             let tree = open_tree(&database, medium)?;
             Ok((database, tree, begun))

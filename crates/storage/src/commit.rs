@@ -56,8 +56,6 @@ const RELAXED_SYNC: Duration = Duration::from_millis(100);
 const LOST_NUMBERS_MAX: u64 = 1 << 20;
 /// How long no one must have written before the log's end is marked.
 const IDLE_BEFORE_MARK: Duration = Duration::from_millis(5);
-/// What the memory tables may take together.
-const MEMORY_BYTES_MAX: usize = 40 << 20;
 /// A table is handed over when the tree is idle and it fills so much of the log, or of the memory.
 const HANDED_OVER: f64 = 0.4;
 /// How many looks long no one must have written before a table that holds much, or little, is handed over.
@@ -555,7 +553,7 @@ impl Committer {
         let lease = medium.lease();
         let replayed = Arc::new(Memory::default());
         let (database, tree, begun, position) = contain_panic(|| {
-            let database = open_database(lease, options.cache_bytes)?;
+            let database = open_database(lease, options.page_bytes())?;
             prepare(&database, log.as_ref())?;
             let begun = Begun::read(&database)?;
             let mut last = begun.position;
@@ -815,7 +813,7 @@ impl Committer {
             let view = self.shared.view.load();
             let has_room =
                 self.log.as_ref().is_none_or(|log| log.has_room(changes, log.bytes() / CARRY_PART))
-                    && view.memory_bytes() < MEMORY_BYTES_MAX
+                    && view.memory_bytes() < self.options.table_bytes()
                     && self.may_owe(view.debt() + debt);
             drop(view);
             if has_room {
@@ -970,7 +968,7 @@ impl Committer {
     /// What part of the log, or of the memory, so much is.
     fn share(&self, log_bytes: u64, memory_bytes: usize) -> f64 {
         let log = self.log.as_ref().map_or(0.0, |log| log_bytes as f64 / log.bytes().max(1) as f64);
-        log.max(memory_bytes as f64 / MEMORY_BYTES_MAX as f64)
+        log.max(memory_bytes as f64 / self.options.table_bytes() as f64)
     }
 
     fn hand_over_if_full(&mut self) {

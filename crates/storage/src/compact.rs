@@ -24,8 +24,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Memory for pages of the copy while it is made.
-const CACHE_BYTES: usize = 16 << 20;
 /// What a step copies.
 const STEP_BYTES: usize = 1 << 20;
 /// What is copied between two syncs, so that none takes long.
@@ -78,7 +76,7 @@ impl Copying {
         let medium = Medium::new(parts.tree, parts.lock);
         let mut log = parts.log.ok_or(Error::Closed)?;
         let (database, start) = contain_panic(|| {
-            let database = open_database(medium.lease(), CACHE_BYTES.min(options.cache_bytes))?;
+            let database = open_database(medium.lease(), options.copy_bytes())?;
             prepare(&database, Some(&log))?;
             let start = Begun::read(&database)?.start;
             log.find(start, false, |_, _, _| Ok(()))?;
@@ -180,7 +178,7 @@ impl Copying {
             // Closed, it has no free pages at its end; opened again, it has all the memory it may take. It has no name, so
             // nobody else can open it in between.
             drop(database);
-            let database = open_database(medium.lease(), options.cache_bytes)?;
+            let database = open_database(medium.lease(), options.page_bytes())?;
             let tree = open_tree(&database, &medium)?;
             Ok(Copied { medium, log, database, tree, live, start })
         })

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use redb::backends::{FileBackend, InMemoryBackend};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+use std::ops::RangeInclusive;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -24,7 +25,8 @@ use std::thread::{self, JoinHandle};
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub durability: Durability,
-    /// Memory for pages; taken as it is used.
+    /// Memory for pages and for what the tree has not absorbed yet; taken as it is used. Tables take up to 8 MiB of it even
+    /// where it is less than 16 MiB.
     pub cache_bytes: usize,
     /// Room for writes before the tree takes them, in a new store. More of it makes writing faster, and
     /// opening after a crash slower.
@@ -44,6 +46,32 @@ impl Default for Options {
             queue_bytes: 256 << 20,
             key: None,
         }
+    }
+}
+
+/// Less, and a table would be absorbed for a few entries; more, and opening after a crash would take long.
+const TABLE_BYTES: RangeInclusive<usize> = 8 << 20..=40 << 20;
+/// More does not make a copy faster.
+const COPY_BYTES_MAX: usize = 16 << 20;
+/// The system keeps what is read from a file too, so this is enough to go on with.
+const PAGE_BYTES_MIN: usize = 4 << 20;
+
+/// Whose the memory is.
+impl Options {
+    /// Of entries that the tree has not absorbed yet.
+    pub(crate) fn table_bytes(&self) -> usize {
+        (self.cache_bytes / 2).clamp(*TABLE_BYTES.start(), *TABLE_BYTES.end())
+    }
+
+    /// Of pages of a copy that is being made.
+    pub(crate) fn copy_bytes(&self) -> usize {
+        (self.cache_bytes / 8).min(COPY_BYTES_MAX)
+    }
+
+    /// Of pages of the tree.
+    pub(crate) fn page_bytes(&self) -> usize {
+        let rest = self.cache_bytes.saturating_sub(self.table_bytes() + self.copy_bytes());
+        rest.max(self.cache_bytes.min(PAGE_BYTES_MIN))
     }
 }
 

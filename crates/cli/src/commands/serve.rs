@@ -85,7 +85,8 @@ pub(crate) struct Serve {
     /// ThrottlingException [default: a quarter of what is free, at least 256M]
     #[arg(long, value_name = "SIZE", value_parser = memory_limit)]
     memory_limit: Option<usize>,
-    /// Memory for pages of the store, as in 512M or 4G, taken as it is used [default: an eighth of what is free, at most 512M]
+    /// Memory for the store, for its pages and for writes on their way to them, as in 512M or 4G, taken as it is used
+    /// [default: an eighth of what is free, at most 64M]
     #[arg(long, value_name = "SIZE", conflicts_with = "memory", value_parser = cache)]
     cache: Option<usize>,
     /// How many connections are served at once
@@ -390,7 +391,7 @@ fn memory_limit(text: &str) -> Result<usize, String> {
 fn cache(text: &str) -> Result<usize, String> {
     let least = Limits::CACHE_BYTES_MIN;
     match usize::try_from(size(text)?).unwrap_or(usize::MAX) {
-        bytes if bytes < least => Err(format!("a store needs at least {}M for its pages", least >> 20)),
+        bytes if bytes < least => Err(format!("a store needs at least {}M", least >> 20)),
         bytes => Ok(bytes),
     }
 }
