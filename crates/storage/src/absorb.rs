@@ -457,6 +457,7 @@ impl Keeper {
     pub(crate) fn run(mut self) -> Ended {
         // Also if this thread panics: the commit thread must not wait for it then.
         let _ending = Ending(Arc::clone(&self.shared));
+        self.medium.write_here_only();
         let closed = loop {
             self.copy_on();
             match self.next() {
@@ -910,6 +911,7 @@ impl Keeper {
             self.begin_copy_at = Some(self.copy_from);
             return;
         };
+        medium.write_here_only();
         let medium = std::mem::replace(&mut self.medium, medium);
         let database = self.database.replace(database);
         (self.live, self.epoch, self.written) = (live, start.epoch, true);

@@ -19,8 +19,9 @@ use crate::{Disk, Error, salvage};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
 
 /// What lies below.
 #[derive(Debug)]
@@ -80,6 +81,8 @@ pub(crate) struct Medium {
     frozen: AtomicBool,
     /// The lease in force could not read.
     read_failed: AtomicBool,
+    /// The one thread that writes, once there is one.
+    writer: OnceLock<ThreadId>,
     state: Mutex<State>,
     lock: Mutex<Option<Lock>>,
 }
@@ -121,6 +124,7 @@ impl Medium {
             read_only: false,
             frozen: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
+            writer: OnceLock::new(),
             state: Mutex::default(),
             lock: Mutex::new(lock),
         })
@@ -136,6 +140,7 @@ impl Medium {
             read_only: true,
             frozen: AtomicBool::new(false),
             read_failed: AtomicBool::new(false),
+            writer: OnceLock::new(),
             state: Mutex::new(State { layers: vec![layer] }),
             lock: Mutex::new(lock),
         }))
@@ -204,6 +209,18 @@ impl Medium {
     pub(crate) fn freeze(&self) {
         let _state = self.state.lock();
         self.frozen.store(true, Ordering::Release);
+    }
+
+    /// Lets no other thread than this one write from now on.
+    ///
+    /// Where its memory is full, redb has whoever reads write out what a commit has left in it, and does without if that
+    /// fails. A request would wait for the disk then, and for the sync that is due every few megabytes.
+    pub(crate) fn write_here_only(&self) {
+        let _ = self.writer.set(thread::current().id());
+    }
+
+    fn is_written_here(&self) -> bool {
+        self.writer.get().is_none_or(|writer| *writer == thread::current().id())
     }
 
     /// What can be read may be in memory only.
@@ -322,6 +339,9 @@ impl Disk for Lease {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if !self.medium.is_written_here() {
+            return Err(io::Error::other("a thread that reads does not write"));
+        }
         let mut state = self.medium.state.lock();
         self.check_writable()?;
         match state.layers.last_mut() {

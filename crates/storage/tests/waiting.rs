@@ -5,11 +5,12 @@
 use larder_storage::faulty::FaultyDisk;
 use larder_storage::{Batch, Disk, Durability, Options, Store};
 use parking_lot::{Condvar, Mutex};
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
@@ -27,6 +28,8 @@ const LOG: Range<u64> = HEAD..HEAD + LOG_BYTES;
 const TREE: Range<u64> = 2 * HEAD + LOG_BYTES..u64::MAX;
 
 const ENTRIES: u32 = 400;
+/// The longest that something may take that takes a moment.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn key(n: u32) -> Vec<u8> {
     format!("key {n:06}").into_bytes()
@@ -94,6 +97,8 @@ struct State {
     is_broken: bool,
     /// Something was written to the log since the last sync.
     is_log_unsynced: bool,
+    /// Who has written to the tree.
+    writers: HashSet<ThreadId>,
 }
 
 impl Gate {
@@ -127,6 +132,9 @@ impl Disk for GatedDisk {
         state.is_log_unsynced |= LOG.contains(&offset);
         if state.is_broken && TREE.contains(&offset) {
             return Err(io::Error::other("broken"));
+        }
+        if TREE.contains(&offset) {
+            state.writers.insert(thread::current().id());
         }
         drop(state);
         self.disk.write(offset, data)
@@ -209,4 +217,46 @@ fn a_relaxed_write_is_synced_soon_though_the_next_one_waits_for_room() {
     assert!(before < 200);
     gate.open();
     writing.join().unwrap();
+}
+
+#[test]
+fn whoever_reads_does_not_write_to_the_tree() {
+    const ENTRIES: u32 = 3_000;
+    const ABSORBED: u64 = 6;
+    // Each table is absorbed in several steps, which do not fit into the memory for pages.
+    let (store, gate) = open(Vec::new(), Options { log_bytes: 1 << 20, ..OPTIONS });
+    let all = |value: u8| {
+        let mut batch = Batch::default();
+        (0..ENTRIES).for_each(|n| batch.put(key(n), vec![value; 200]));
+        batch
+    };
+    store.write(all(0)).unwrap();
+    let done = AtomicBool::new(false);
+    let readers = thread::scope(|scope| {
+        let reading: Vec<_> = (0..2u32)
+            .map(|reader| {
+                let (store, done) = (&store, &done);
+                scope.spawn(move || {
+                    for n in (0..u32::MAX).take_while(|_| !done.load(Ordering::Relaxed)) {
+                        let key = key(n.wrapping_mul(7_919 + reader) % ENTRIES);
+                        assert!(store.snapshot().get(&key).unwrap().is_some());
+                    }
+                    thread::current().id()
+                })
+            })
+            .collect();
+        let (before, limit) = (store.activity().unwrap().checkpoints, Instant::now() + LIMIT);
+        for value in 1..=u8::MAX {
+            if store.activity().unwrap().checkpoints >= before + ABSORBED || Instant::now() > limit {
+                break;
+            }
+            store.write(all(value)).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(store.activity().unwrap().checkpoints >= before + ABSORBED);
+        reading.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
+    });
+    let state = gate.state.lock();
+    assert!(!state.writers.is_empty());
+    assert!(readers.iter().all(|reader| !state.writers.contains(reader)));
 }
