@@ -260,12 +260,20 @@ const TURNS: usize = 30;
 
 /// Each writer has a restaurant of its own, and creates, changes and deletes its menus.
 fn write(system: &System, keyed: fn(&str, i64) -> Fields) -> Writers {
+    write_on(system, keyed, &Menus::new())
+}
+
+/// The same, where writers before them have left these: what is written has higher prices.
+fn write_on(system: &System, keyed: fn(&str, i64) -> Fields, before: &Menus) -> Writers {
     let (turns, written) = (Arc::new(Semaphore::new(TURNS)), Arc::new(AtomicU64::new(0)));
     let tasks = (0..4).map(|writer| {
         let (menus, turns, written) =
             (system.entries("Menu").unwrap(), Arc::clone(&turns), Arc::clone(&written));
+        let restaurant = format!("writer{writer}");
+        let mut known = before.clone();
+        known.retain(|(of, _), _| *of == restaurant);
+        let mut number = known.values().copied().max().unwrap_or(1);
         tokio::spawn(async move {
-            let (restaurant, mut known, mut number) = (format!("writer{writer}"), Menus::new(), 1_i64);
             while let Ok(turn) = turns.acquire().await {
                 turn.forget();
                 number += 1;
@@ -739,6 +747,72 @@ fn l12_between_stores_and_back() {
         let both = between(&here, &there);
         assert!(run(&both).await.is_done);
         check_new(&there, &expected).await;
+    });
+}
+
+/// A server of Larder's and DynamoDB Local, in both orders, each time without a table.
+fn between_larder_and_local(test: impl AsyncFn(Store, Store)) {
+    for to_local in [true, false] {
+        let Some(local) = DynamoDbLocal::start() else { return };
+        let local = Address::DynamoDb { endpoint: Some(local.url.clone()) };
+        stores::run(async {
+            let server = Store::open(&stores::endpoint().await).await.unwrap();
+            let local = Store::open(&local).await.unwrap();
+            let (from, to) = if to_local { (server, local) } else { (local, server) };
+            test(from, to).await;
+        });
+    }
+}
+
+/// The items of a table by their keys: the order of a scan is that of the store.
+async fn by_key(store: &Store) -> BTreeMap<String, Item> {
+    let items = items(store, "lunch-cache").await;
+    let count = items.len();
+    let keyed = items.into_iter().map(|item| (item.get("pk").unwrap().as_str().unwrap().to_owned(), item));
+    let keyed: BTreeMap<String, Item> = keyed.collect();
+    assert_eq!(keyed.len(), count, "a scan shows each item once");
+    keyed
+}
+
+#[test]
+fn l12_between_larder_and_dynamodb_local_writers_lose_nothing_either_way() {
+    between_larder_and_local(async |from, to| {
+        let lunch = begin(&from).await;
+        // More than one page of a scan.
+        let mut expected = seed(&lunch, 12, &"x".repeat(20_000)).await;
+        let migration =
+            Migration::new((schema(OLD), from.clone()), (schema(OLD), to.clone()), Environment::new());
+        let migration = migration.unwrap();
+        assert_eq!(migration.need(), Need::Copy);
+
+        let writers = write(&lunch, key);
+        let mut turns = Turns(Arc::clone(&writers.turns), 6);
+        let outcome = migration.run(&Options::default(), &mut turns).await.unwrap();
+        assert!(outcome.is_done, "{outcome:?}");
+        assert!(writers.written.load(Ordering::SeqCst) > 100, "they wrote meanwhile");
+        // They have not been told of the switch yet, and go on.
+        turns.0.add_permits(TURNS);
+        migration.run(&Options::default(), &mut turns).await.unwrap();
+        let written = writers.stop().await;
+        expected.extend(written.clone());
+        let last = run(&migration).await;
+        assert_eq!((last.late, last.unseen), (Vec::new(), Vec::new()));
+        check_old(&from, &expected).await;
+        check_old(&to, &expected).await;
+        assert_eq!(by_key(&from).await, by_key(&to).await, "attribute by attribute");
+
+        // Back, while the programs that were switched write.
+        let writers = write_on(&open(OLD, &to).await, key, &written);
+        let mut turns = Turns(Arc::clone(&writers.turns), 6);
+        assert!(migration.rollback(&Options::default(), &mut turns).await.unwrap().is_done);
+        assert!(writers.written.load(Ordering::SeqCst) > 10, "they wrote meanwhile");
+        turns.0.add_permits(TURNS);
+        expected.retain(|menu, _| !written.contains_key(menu));
+        expected.extend(writers.stop().await);
+        let last = migration.rollback(&Options::default(), &mut Silent).await.unwrap();
+        assert_eq!((last.late, last.unseen), (Vec::new(), Vec::new()));
+        check_old(&from, &expected).await;
+        assert_eq!(by_key(&from).await, by_key(&to).await, "attribute by attribute");
     });
 }
 
