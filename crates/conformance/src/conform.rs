@@ -16,7 +16,8 @@ use crate::endpoint::{Endpoint, Target};
 pub fn conform<F: FnOnce(&Endpoint)>(body: F) {
     // DynamoDB Local answers with internal failures now and then when tables are created side by side.
     static TURN: Mutex<()> = Mutex::new(());
-    let name = type_name::<F>().trim_end_matches("::{{closure}}");
+    // Without the program that it is part of.
+    let name = type_name::<F>().trim_end_matches("::{{closure}}").trim_start_matches("conformance::");
     let endpoint = Endpoint::shared();
     let target = endpoint.target();
     let _turn =

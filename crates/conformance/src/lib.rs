@@ -1,6 +1,6 @@
 //! What a DynamoDB client sees, asserted over HTTP against any endpoint.
 //!
-//! One file in `tests/` per operation. The same assertions run on every target, chosen by
+//! One file in `tests/` per operation, all of them one program. The same assertions run on every target, chosen by
 //! `CONFORMANCE_TARGET`:
 //!
 //! - `larder`, the default: a server in memory, one per test process, from the binary named by
