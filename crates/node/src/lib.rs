@@ -1,7 +1,7 @@
 //! Larder for Node: the layer itself, called from JavaScript.
 //!
 //! What crosses between the two is text: JSON with the values of `values.rs`. `lib/system.js` makes of it what programs
-//! use, with JavaScript's own types; it knows the schema from [`describe`], and this crate knows nothing of JavaScript.
+//! use, with JavaScript's own types; it knows the schema from `describe`, and this crate knows nothing of JavaScript.
 //!
 //! A [`Bridge`] is one thread of JavaScript: the main one or a worker's. [`Bridge::call`] starts something and either
 //! answers at once or says so later, by the one function that a bridge was made with; so does whatever a loader
