@@ -15,6 +15,9 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 
 use chance::Chance;
 use differences::{Case, Verdict};
@@ -39,11 +42,24 @@ fn random_requests_are_answered_alike() {
     let replayed = number("RANDOM_SEED");
     let runs = number("RANDOM_RUNS").unwrap_or(if replayed.is_some() { 1 } else { RUNS });
     let first = replayed.unwrap_or(SEED);
-    let mut report = Report::default();
     println!("seeds {first} to {}", first + runs - 1);
-    for seed in first..first + runs {
-        Run::new(seed).go(&mut report);
-    }
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let report = thread::scope(|scope| {
+        let each = (0..threads).map(|at| {
+            scope.spawn(move || {
+                let mut report = Report::default();
+                for seed in (first..first + runs).skip(at).step_by(threads) {
+                    Run::new(seed).go(&mut report);
+                }
+                report
+            })
+        });
+        let each: Vec<ScopedJoinHandle<'_, Report>> = each.collect();
+        each.into_iter().fold(Report::default(), |report, other| match other.join() {
+            Ok(other) => report.and(other),
+            Err(panic) => resume_unwind(panic),
+        })
+    });
     report.finish();
 }
 
@@ -56,6 +72,18 @@ struct Report {
 }
 
 impl Report {
+    fn and(mut self, other: Self) -> Self {
+        for (operation, (steps, refused)) in other.asked {
+            let asked = self.asked.entry(operation).or_default();
+            *asked = (asked.0 + steps, asked.1 + refused);
+        }
+        for (difference, times) in other.known {
+            *self.known.entry(difference).or_default() += times;
+        }
+        self.failures.extend(other.failures);
+        self
+    }
+
     fn finish(&self) {
         for (operation, (steps, refused)) in &self.asked {
             println!("{operation}: {steps} requests, {refused} refused");
