@@ -8,6 +8,7 @@
 //! - Nothing is removed before [`InvalidationPlan::run`]. A table is scanned only where the schema says `scan ask` or
 //!   `scan allow`, and with `ask` only by a plan that could be looked at.
 //! - A run that fails can be run again, and goes on where it stopped.
+//! - Of a record that waits to be written behind, nothing older is seen again, whatever fails.
 //! - A sweep never removes what was renewed meanwhile.
 
 use std::collections::{BTreeSet, HashSet};
@@ -29,6 +30,7 @@ use crate::entity::{Core, and};
 use crate::price::{self, Units};
 use crate::query::Asked;
 use crate::shelf::{FieldType, Record, Shelf};
+use crate::write::{Action, Planned};
 use crate::{Error, batch, oversize, store};
 
 /// Pages of a query that are read for a plan. More are reckoned to be like them.
@@ -351,7 +353,7 @@ impl InvalidationPlan {
     /// ```
     pub async fn run_with(&self, mut tell: impl FnMut(&Progress)) -> Result<Progress, Error> {
         self.forget();
-        self.drop_pending().await;
+        self.remove_pending().await?;
         loop {
             let (start, over) = {
                 let state = self.state.lock();
@@ -396,17 +398,35 @@ impl InvalidationPlan {
         }
     }
 
-    /// Drops what waits to be written behind and is to be removed, and returns when nothing of it is on its way.
-    async fn drop_pending(&self) {
+    /// Removes what waits to be written behind and is to be removed, with what it would have taken the place of: that is older, and
+    /// must not be seen again. Where that fails it still waits.
+    async fn remove_pending(&self) -> Result<(), Error> {
+        let core = &self.core;
         for write in self.pending() {
-            let key = self.core.key_of(&write.item);
-            if self.core.cache.drop_pending(&key, |item| self.is_meant(item)).await {
-                self.core.cache.wrote(&key);
-                let mut state = self.state.lock();
-                state.progress.removed += 1;
-                state.dropped.insert(cache::identity(&key));
+            let key = core.key_of(&write.item);
+            let turns = core.cache.turns([&key]).await;
+            let Some(waiting) = turns.older().filter(|waiting| self.is_meant(&waiting.item)) else {
+                continue;
+            };
+            let condition = waiting.over.condition(core, core.unix_now());
+            let removed = core.send(Planned { key: key.clone(), action: Action::Delete, condition }).await;
+            core.cache.wrote(&key);
+            let old = match removed {
+                Ok(old) => old,
+                // Somebody has written since the source was asked: it would not have been kept.
+                Err(Error::Store(store::Error::Condition { .. })) => None,
+                Err(error) => return Err(error),
+            };
+            core.cache.replaced(&key, &turns);
+            if let Some(old) = &old {
+                core.observer.invalidated(&core.key_text(&key));
+                self.state.lock().progress.units.write += write_units(core, old);
             }
+            let mut state = self.state.lock();
+            state.progress.removed += 1;
+            state.dropped.insert(cache::identity(&key));
         }
+        Ok(())
     }
 
     /// What waits to be written behind, or is on its way, and is to be removed.

@@ -145,6 +145,29 @@ async fn an_invalidation_counts_what_waits_to_be_written() {
     assert!(pages.get(page_key("2")).await.unwrap().is_some(), "another stays");
 }
 
+#[tokio::test]
+async fn an_invalidation_that_fails_leaves_nothing_older_than_what_waits_to_be_written() {
+    for by_key in [true, false] {
+        let (store, system, pages) = open("writes behind\nscan allow").await;
+        pages.put(page("1", "older")).await.unwrap();
+        store.faults().only(&BEHIND).down();
+        pages.put_behind(page("1", "behind")).await.unwrap();
+        until(async || BEHIND.iter().any(|name| store.requests().count(name) > 1)).await;
+        let meant = pages.invalidate();
+        let meant = if by_key { meant.by("id", "1".to_owned()) } else { meant };
+        let plan = meant.plan().await.unwrap();
+        store.faults().only(&["BatchWriteItem", "PutItem", "DeleteItem", "GetItem", "Scan", "Query"]).down();
+        plan.run().await.unwrap_err();
+        store.faults().reset();
+        system.drain(LONG).await.expect_empty();
+        assert_eq!(text(&pages).await.as_deref(), Some("behind"), "by key: {by_key}");
+
+        // And again, where nothing fails.
+        assert_eq!(plan.run().await.unwrap().removed, 1);
+        assert_eq!(text(&pages).await, None);
+    }
+}
+
 type Loaded = BoxFuture<'static, Result<Load<Fields>, Cause>>;
 
 /// A loader that says when it is called and gives its answer when it is told to.
