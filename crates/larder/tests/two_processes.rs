@@ -12,6 +12,7 @@ mod sources;
 mod stores;
 mod systems;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -350,10 +351,17 @@ fn seeds() -> Vec<u64> {
 
 #[test]
 fn an_older_write_never_lands_on_a_newer_one_of_the_same_program_or_an_answered_one_of_another() {
-    for kind in [Kind::Embedded, Kind::Sdk] {
-        for seed in seeds() {
-            eprintln!("LARDER_SEED={seed} {kind:?}");
-            stores::run(both(seed, kind));
+    // All at once: mostly they wait to try again.
+    std::thread::scope(|scope| {
+        let runs = [Kind::Embedded, Kind::Sdk].into_iter().flat_map(|kind| {
+            let run = move |seed| (kind, seed, scope.spawn(move || stores::run(both(seed, kind))));
+            seeds().into_iter().map(run)
+        });
+        for (kind, seed, run) in runs.collect::<Vec<_>>() {
+            if let Err(panic) = run.join() {
+                eprintln!("LARDER_SEED={seed} {kind:?}");
+                resume_unwind(panic);
+            }
         }
-    }
+    });
 }
