@@ -1,5 +1,5 @@
 //! The console's port: sizes, and the way of a request to its page. Connections, and TLS where it is spoken, are served as the
-//! endpoint's are (`larder_server::serve_connections`).
+//! endpoint's are (`larder_server::serve_beside`).
 //!
 //! A page is made on a thread of its own and is whole before it is sent, so that whoever reads it slowly keeps a connection and
 //! nothing else; and where connections run out, those that take nothing are closed first.
@@ -15,10 +15,12 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, SET_COOKIE, USER_AGENT};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use larder::{Environment, Store, UnixTime};
 use larder_model::TableName;
-use larder_server::{Answering, Door, Guest, Guests, Life, Peer, Tls, serve_connections};
+use larder_server::{
+    AnswerBody, AnswerFuture, Answering, Door, Guest, Guests, Life, Peer, Tls, serve_beside,
+};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -233,11 +235,12 @@ impl Console {
     }
 
     /// Answers until `shutdown` is done, and finishes what it was asked by then.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) {
         let desk = Arc::new(self.desk);
         let counted = Arc::clone(&desk);
         let beat = tokio::spawn(async move { counted.pulse.beat().await });
-        serve_connections(self.listener, Arc::new(Front(desk)), self.tls, CONNECTIONS_MAX, shutdown).await;
+        serve_beside(self.listener, Box::new(Front(desk)), self.tls, CONNECTIONS_MAX, Box::pin(shutdown))
+            .await;
         beat.abort();
     }
 }
@@ -253,18 +256,15 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 struct Front(Arc<Desk>);
 
 impl Answering for Front {
-    type Body = Sent;
+    fn crowded(&self) -> &'static str {
+        "a console has no more"
+    }
 
-    const CROWDED: &'static str = "a console has no more";
-
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        peer: Peer,
-        life: &Arc<Life>,
-    ) -> Result<Response<Sent>, hyper::Error> {
-        let answer = respond(&self.0, request, peer, life).await;
-        Ok(answer.map(|body| Sent::new(body, Arc::clone(life))))
+    fn answer<'a>(&'a self, request: Request<Incoming>, peer: Peer, life: &'a Arc<Life>) -> AnswerFuture<'a> {
+        Box::pin(async move {
+            let answer = respond(&self.0, request, peer, life).await;
+            answer.map(|body| Box::pin(Sent::new(body, Arc::clone(life))) as AnswerBody)
+        })
     }
 }
 

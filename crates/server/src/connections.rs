@@ -6,24 +6,30 @@
 //! may be, the rule is a sharper one: each further client closes those that finished nothing since the one before,
 //! at most once a second.
 
-use std::error::Error;
+use std::convert::Infallible;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http_body_util::Either;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at, sleep, timeout};
+use tokio_rustls::server::TlsStream;
 
 use crate::budget::Hints;
+use crate::http::{Endpoint, Sent};
 use crate::tls::Tls;
 
 /// How long accepted requests may take to finish once the server is told to stop.
@@ -56,24 +62,55 @@ pub struct Peer {
     pub secure: bool,
 }
 
-/// What answers the requests of connections: the endpoint, or a console beside it.
+/// What answers requests beside the endpoint, such as a console.
 pub trait Answering: Send + Sync + 'static {
-    /// What answers are made of.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
-
     /// What to do when there are as many connections as there may be.
-    const CROWDED: &'static str;
+    fn crowded(&self) -> &'static str;
 
-    /// Answers one request; fails only when the client is gone.
-    fn answer(
+    /// Answers one request.
+    fn answer<'a>(&'a self, request: Request<Incoming>, peer: Peer, life: &'a Arc<Life>) -> AnswerFuture<'a>;
+}
+
+/// An answer on its way.
+pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send + 'a>>;
+
+/// What an answer is made of.
+pub type AnswerBody = Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send>>;
+
+/// Who answers. Not a type parameter: HTTP is then compiled once, here, whoever serves.
+pub(crate) enum Answerer {
+    Endpoint(Box<Endpoint>),
+    Beside(Box<dyn Answering>),
+}
+
+impl Answerer {
+    fn crowded(&self) -> &'static str {
+        match self {
+            Self::Endpoint(_) => Endpoint::CROWDED,
+            Self::Beside(beside) => beside.crowded(),
+        }
+    }
+
+    /// Fails only when the client is gone.
+    async fn answer(
         &self,
         request: Request<Incoming>,
         peer: Peer,
         life: &Arc<Life>,
-    ) -> impl Future<Output = Result<Response<Self::Body>, hyper::Error>> + Send;
+    ) -> Result<Response<Either<Sent, AnswerBody>>, hyper::Error> {
+        match self {
+            Self::Endpoint(endpoint) => Ok(endpoint.answer(request, peer, life).await?.map(Either::Left)),
+            Self::Beside(beside) => Ok(beside.answer(request, peer, life).await.map(Either::Right)),
+        }
+    }
 
     /// Told of every connection, and of its end.
-    fn count(&self, _opened: bool) {}
+    fn count(&self, opened: bool) {
+        match self {
+            Self::Endpoint(endpoint) => endpoint.count(opened),
+            Self::Beside(_) => {}
+        }
+    }
 }
 
 /// What tells of a connection that somebody uses it.
@@ -113,20 +150,34 @@ impl Life {
     }
 }
 
-/// Serves until `shutdown` is done, then until the last request is answered or [`GRACE`] is over.
-pub async fn serve<A: Answering>(
+/// Until when to serve.
+pub type Shutdown<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Serves as the endpoint does: until `shutdown` is done, then until the last request is answered or [`GRACE`] is over.
+pub fn serve_beside<'a>(
     listener: TcpListener,
-    answering: Arc<A>,
+    answering: Box<dyn Answering>,
     tls: Option<Arc<Tls>>,
     connections_max: usize,
-    shutdown: impl Future<Output = ()>,
+    shutdown: Shutdown<'a>,
+) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+    Box::pin(serve(listener, Answerer::Beside(answering), tls, connections_max, shutdown))
+}
+
+/// Serves until `shutdown` is done, then until the last request is answered or [`GRACE`] is over.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    answerer: Answerer,
+    tls: Option<Arc<Tls>>,
+    connections_max: usize,
+    mut shutdown: Shutdown<'_>,
 ) {
+    let answerer = Arc::new(answerer);
     let protocol = Arc::new(protocol());
     let (stop, stopping) = watch::channel(false);
     let (crowd, crowded) = watch::channel(0);
     let (mut crowded_at, hints) = (None, Hints::default());
     let mut connections = JoinSet::new();
-    tokio::pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
@@ -142,7 +193,7 @@ pub async fn serve<A: Answering>(
                         tracing::warn!(
                             limit = connections_max,
                             "connections are closed unserved: the limit is reached; {}",
-                            A::CROWDED
+                            answerer.crowded()
                         );
                     }
                 }
@@ -152,7 +203,7 @@ pub async fn serve<A: Answering>(
                         address,
                         tls.clone(),
                         Arc::clone(&protocol),
-                        Open::count(&answering),
+                        Open::count(&answerer),
                         stopping.clone(),
                         crowded.clone(),
                     ));
@@ -195,30 +246,90 @@ fn protocol() -> auto::Builder<TokioExecutor> {
 
 /// A connection, which is counted for as long as this lives. Its requests share it: what all connections share is not touched
 /// for each request, as each core would have to wait for the other.
-struct Open<A: Answering> {
-    answering: Arc<A>,
+struct Open {
+    answerer: Arc<Answerer>,
     life: Arc<Life>,
 }
 
-impl<A: Answering> Open<A> {
-    fn count(answering: &Arc<A>) -> Arc<Self> {
-        answering.count(true);
-        Arc::new(Self { answering: Arc::clone(answering), life: Arc::default() })
+impl Open {
+    fn count(answerer: &Arc<Answerer>) -> Arc<Self> {
+        answerer.count(true);
+        Arc::new(Self { answerer: Arc::clone(answerer), life: Arc::default() })
     }
 }
 
-impl<A: Answering> Drop for Open<A> {
+impl Drop for Open {
     fn drop(&mut self) {
-        self.answering.count(false);
+        self.answerer.count(false);
     }
 }
 
-async fn connection<A: Answering>(
+/// What a connection is read from and written to. One type of both, so that HTTP is compiled once.
+enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+async fn connection(
     stream: TcpStream,
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     protocol: Arc<auto::Builder<TokioExecutor>>,
-    open: Arc<Open<A>>,
+    open: Arc<Open>,
     mut stopping: watch::Receiver<bool>,
     mut crowded: watch::Receiver<u64>,
 ) {
@@ -228,7 +339,7 @@ async fn connection<A: Answering>(
     }
     let Some(tls) = tls else {
         let peer = Peer { address, secure: false };
-        return requests(stream, peer, &protocol, open, stopping, crowded).await;
+        return requests(Wire::Plain(stream), peer, &protocol, open, stopping, crowded).await;
     };
     let agreed = tokio::select! {
         agreed = timeout(HANDSHAKE, tls.acceptor().accept(stream)) => agreed,
@@ -239,7 +350,7 @@ async fn connection<A: Answering>(
     match agreed {
         Ok(Ok(stream)) => {
             let peer = Peer { address, secure: true };
-            requests(stream, peer, &protocol, open, stopping, crowded).await;
+            requests(Wire::Tls(Box::new(stream)), peer, &protocol, open, stopping, crowded).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, %address, "a client did not agree on TLS"),
         Err(_) => tracing::debug!(%address, "a client did not agree on TLS in time"),
@@ -247,11 +358,11 @@ async fn connection<A: Answering>(
 }
 
 /// The requests of one connection, to its end.
-async fn requests<A: Answering>(
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+async fn requests(
+    stream: Wire,
     peer: Peer,
     protocol: &auto::Builder<TokioExecutor>,
-    open: Arc<Open<A>>,
+    open: Arc<Open>,
     mut stopping: watch::Receiver<bool>,
     mut crowded: watch::Receiver<u64>,
 ) {
@@ -259,7 +370,7 @@ async fn requests<A: Answering>(
     let service = service_fn(|request| {
         let open = Arc::clone(&open);
         async move {
-            let response = open.answering.answer(request, peer, &open.life).await;
+            let response = open.answerer.answer(request, peer, &open.life).await;
             open.life.sign();
             response
         }

@@ -8,6 +8,7 @@
 //! - Wrong keys are answered later and later, together with the wrong signatures of the same address.
 //! - Whatever is done or refused is in the audit log.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,8 +141,16 @@ impl Guest {
         self.visitor(&self.of.0.principals.now()).is_ok()
     }
 
-    /// Carries out what they ask for, if they may.
-    pub async fn ask(&self, target: &str, body: Bytes) -> Result<Vec<u8>, ApiError> {
+    /// Carries out what they ask for, if they may. Boxed, so that operations are compiled here, and not again where it is called.
+    pub fn ask<'a>(
+        &'a self,
+        target: &'a str,
+        body: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, ApiError>> + Send + 'a>> {
+        Box::pin(self.carry_out(target, body))
+    }
+
+    async fn carry_out(&self, target: &str, body: Bytes) -> Result<Vec<u8>, ApiError> {
         let inner = &self.of.0;
         let mut share = inner.budget.outside();
         share.admit().map_err(|_| ApiError::Throttled)?;

@@ -42,7 +42,7 @@ use crate::access::{BACKUP, CLOCK, Gate, METRICS};
 use crate::admin::{self, Admin};
 use crate::backup::{self, Backups, Streamed};
 use crate::budget::{self, Budget, SMALL_BYTES, Share};
-use crate::connections::{Answering, Life, Peer, Working};
+use crate::connections::{Life, Peer, Working};
 use crate::door::{self, Door};
 use crate::encoding::Encoding;
 use crate::metrics::Metrics;
@@ -82,7 +82,9 @@ const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 /// What is read of a body before others have their turn.
 const TURN_BYTES: usize = 256 * 1024;
 
-pub(crate) type Answer = Response<Either<Full<Bytes>, Streamed>>;
+pub(crate) type Answer = Response<Sent>;
+/// What answers are made of.
+pub(crate) type Sent = Either<Full<Bytes>, Streamed>;
 
 /// Everything a request needs. One for all connections.
 #[derive(Debug)]
@@ -101,12 +103,12 @@ pub(crate) struct Endpoint {
     request_ids: RequestIds,
 }
 
-impl Answering for Endpoint {
-    type Body = Either<Full<Bytes>, Streamed>;
+impl Endpoint {
+    /// What to do when there are as many connections as there may be.
+    pub(crate) const CROWDED: &'static str = "--connections and --memory-limit set how many";
 
-    const CROWDED: &'static str = "--connections and --memory-limit set how many";
-
-    async fn answer(
+    /// Answers one request; fails only when the client is gone.
+    pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
         peer: Peer,
@@ -121,7 +123,8 @@ impl Answering for Endpoint {
         Ok(answer)
     }
 
-    fn count(&self, opened: bool) {
+    /// Told of every connection, and of its end.
+    pub(crate) fn count(&self, opened: bool) {
         let connections = &self.metrics.connections;
         if opened {
             connections.fetch_add(1, Ordering::Relaxed);
@@ -129,9 +132,7 @@ impl Answering for Endpoint {
             connections.fetch_sub(1, Ordering::Relaxed);
         }
     }
-}
 
-impl Endpoint {
     pub(crate) fn new(
         pipeline: Pipeline,
         gate: Arc<Gate>,

@@ -54,7 +54,9 @@ mod tls;
 pub use access::Principals;
 pub use audit::{Audit, FILES_KEPT as AUDIT_FILES_KEPT};
 pub use config::{Config, StoreConfig};
-pub use connections::{Answering, GRACE, Life, Peer, Working, serve as serve_connections};
+pub use connections::{
+    AnswerBody, AnswerFuture, Answering, GRACE, Life, Peer, Shutdown, Working, serve_beside,
+};
 pub use door::Door;
 pub use error::Error;
 pub use guests::{Guest, Guests, Shown};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use larder_engine::Engine;
@@ -17,6 +18,7 @@ use crate::archive;
 use crate::background::Background;
 use crate::backup::millis;
 use crate::budget::Budget;
+use crate::connections::{Answerer, Shutdown};
 use crate::door::Door;
 use crate::guests::Guests;
 use crate::http::Endpoint;
@@ -135,14 +137,27 @@ impl Server {
     }
 
     /// Serves until `shutdown` is done, finishes what it accepted, closes the store if it opened it.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        self.run_until(Box::pin(shutdown)).await
+    }
+
+    /// Boxed, so that all that a server does is compiled here, and not where it is called.
+    fn run_until<'a>(
+        self,
+        shutdown: Shutdown<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+        Box::pin(self.serve(shutdown))
+    }
+
+    async fn serve(self, shutdown: Shutdown<'_>) -> Result<(), Error> {
         let (clock, gate, limits, budget) = (self.clock, self.gate, self.limits, self.budget);
         let pipeline = Pipeline::new(self.engine.clone(), Arc::clone(&gate), self.requests);
         let Some(config) = self.own else {
             let metrics = Metrics::new(self.engine, None, None, Arc::clone(&budget), self.more_metrics);
             let door = (Door::default(), self.address.ip());
-            let endpoint = Arc::new(Endpoint::new(pipeline, gate, door, None, clock, metrics, budget));
-            connections::serve(self.listener, endpoint, None, limits.connections_max(), shutdown).await;
+            let endpoint = Endpoint::new(pipeline, gate, door, None, clock, metrics, budget);
+            let answerer = Answerer::Endpoint(Box::new(endpoint));
+            connections::serve(self.listener, answerer, None, limits.connections_max(), shutdown).await;
             return Ok(());
         };
         if config.throttle {
@@ -172,11 +187,12 @@ impl Server {
         let metrics =
             Metrics::new(self.engine.clone(), directory, Some(pulse), Arc::clone(&budget), self.more_metrics);
         let door = (config.door, self.address.ip());
-        let endpoint = Arc::new(Endpoint::new(pipeline, gate, door, admin, clock, metrics, budget));
+        let endpoint = Endpoint::new(pipeline, gate, door, admin, clock, metrics, budget);
+        let answerer = Answerer::Endpoint(Box::new(endpoint));
 
         let watch = config.archive.map(|_| tokio::spawn(archive::watch(self.engine.store().clone())));
 
-        connections::serve(self.listener, endpoint, config.tls, limits.connections_max(), shutdown).await;
+        connections::serve(self.listener, answerer, config.tls, limits.connections_max(), shutdown).await;
 
         if let Some(watch) = watch {
             watch.abort();
