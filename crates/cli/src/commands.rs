@@ -42,7 +42,6 @@ pub(crate) mod salvage;
 pub(crate) mod scan;
 pub(crate) mod schema;
 pub(crate) mod seed;
-pub(crate) mod serve;
 pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod stuck;
@@ -55,7 +54,8 @@ pub(crate) mod watch;
 use std::path::Path;
 
 use larder::Address;
-use larder_storage::Key;
+use larder_serve::key;
+pub(crate) use larder_serve::serve;
 
 /// The directory of a store, for commands that work on its file.
 fn directory(address: &Address) -> Result<&Path, String> {
@@ -73,13 +73,4 @@ fn check_store(directory: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("there is no store in {}: name its directory with --store", directory.display()))
-}
-
-/// The key of an encrypted store: in the file that is named, or where the environment says.
-fn key(file: Option<&Path>) -> Result<Option<Key>, String> {
-    let key = match file {
-        Some(path) => Key::from_file(path).map(Some),
-        None => Key::from_env(),
-    };
-    key.map_err(|error| error.to_string())
 }

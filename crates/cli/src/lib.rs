@@ -7,41 +7,14 @@ mod data;
 mod held;
 mod history;
 mod http;
-mod project;
 mod terminal;
 
-use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use larder_serve::{Arguments, log_to_stderr, project};
 use tracing::level_filters::LevelFilter;
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  it is done, and all is well
-  1  it found something wrong, or could not be done; the text says which
-  2  the arguments were not understood
-  3  `larder drift`: what is deployed is not what the schemas say; `larder review`: something calls for a decision;
-     `larder upgrade --check`: the store is to be converted
-  4  `larder get`, `rm`, `release`, `transition`, `collection`: there is no such record";
-
-/// Schemas that say what is kept, and a store that behaves as DynamoDB does, on your own disk.
-#[derive(Debug, Parser)]
-#[command(name = "larder", version, after_help = EXIT_CODES)]
-struct Arguments<C: Subcommand> {
-    /// What to log to stderr: off, error, warn, info, debug or trace.
-    #[arg(long, global = true, env = "LARDER_LOG", default_value = "warn", value_name = "LEVEL")]
-    log: LevelFilter,
-    #[command(subcommand)]
-    command: C,
-}
-
-/// `larder serve` alone. A server stays, and with it the memory that parsing all commands would take.
-#[derive(Debug, Subcommand)]
-enum Serving {
-    Serve(commands::serve::Serve),
-}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -98,31 +71,12 @@ enum Command {
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    run(env::args_os())
+    larder_serve::main(command)
 }
 
 /// Runs a command: the program's name, then its arguments.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-    let serves = arguments.get(1).is_some_and(|word| word == "serve");
-    match if serves { serve(arguments) } else { command(arguments) } {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("larder: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn serve(arguments: Vec<OsString>) -> Result<ExitCode, String> {
-    larder_heap::bound();
-    let Arguments { log, command: Serving::Serve(serve) } = Arguments::parse_from(arguments);
-    log_to_stderr(log);
-    serve.run().map(|()| ExitCode::SUCCESS)
-}
-
-fn log_to_stderr(level: LevelFilter) {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+    larder_serve::run(arguments.into_iter().map(Into::into).collect(), command)
 }
 
 fn command(arguments: Vec<OsString>) -> Result<ExitCode, String> {

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_schema::{Colour, Diagnostic, Loaded, Schema, render_all};
+pub(crate) use larder_serve::count;
 
 /// Colour on a terminal, unless `NO_COLOR` is set.
 pub(crate) fn colour() -> Colour {
@@ -30,11 +31,6 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-/// `1 error`, `2 errors`.
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The schema, when it has no errors. They are told on stderr: stdout is for what was asked.

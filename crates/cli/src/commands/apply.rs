@@ -13,10 +13,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use larder::Store;
 use larder::provision::{self, Applied, Desired, Event, Mark, Permissions, Plan, Watch};
-use tokio::runtime::Runtime;
 
 use super::doctor;
-use super::plan::{Target, runtime};
+use super::plan::{Runtime, Target, runtime};
 use crate::{held, terminal};
 
 const SPINNER_PERIOD: Duration = Duration::from_millis(100);

@@ -3,6 +3,7 @@
 //! It looks and changes nothing: not even a store's directory is made.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use larder::Address;
 use larder::provision::{self, Desired, Plan as Planned};
 use larder::store::{Error, STORE_VARIABLE};
 use larder_schema::EnvironmentError;
-use tokio::runtime::{self, Runtime};
+use tokio::runtime;
 
 use crate::{held, project, terminal};
 
@@ -64,7 +65,18 @@ pub(crate) fn planned(target: &Target) -> Result<Planned, String> {
 
 pub(crate) fn runtime() -> Result<Runtime, String> {
     let built = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    built.map_err(|error| format!("cannot start its threads: {error}"))
+    built.map(Runtime).map_err(|error| format!("cannot start its threads: {error}"))
+}
+
+/// What a command is run by.
+pub(crate) struct Runtime(runtime::Runtime);
+
+impl Runtime {
+    /// Runs it to its end. It is boxed, so that what waits for it is compiled once, and not for each command.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
+        self.0.block_on(work)
+    }
 }
 
 impl Target {

@@ -1,31 +1,12 @@
 //! The access file on disk: its owner's alone, and written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::Path;
 
-use larder_auth::Access;
+pub(crate) use larder_serve::access_file::read;
 
 use super::Changed;
-
-/// Bits that let others than the owner at a file.
-const OTHERS: u32 = 0o077;
-
-pub(crate) fn read(path: &Path) -> Result<Access, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => failed(&"there is no such file; `larder access add NAME` makes one"),
-        _ => failed(&error),
-    })?;
-    if metadata.permissions().mode() & OTHERS != 0 {
-        let fault =
-            format!("others than its owner may use it, and it holds secrets: chmod 600 {}", path.display());
-        return Err(failed(&fault));
-    }
-    let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
-    Access::read(&text).map_err(|error| failed(&error))
-}
 
 /// Who is in the file, to be changed; nobody, if there is none yet.
 pub(super) fn changed(path: &Path) -> Result<Changed, String> {

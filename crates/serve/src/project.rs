@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use larder_schema::{Environment, Loaded, Loader, Schema, ast, parse};
 
 /// Stands for stdin where a file is asked for.
-pub(crate) const STDIN: &str = "-";
+pub const STDIN: &str = "-";
 
 /// The files that were named, or all there are.
-pub(crate) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
@@ -35,7 +35,7 @@ pub(crate) fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The files that are schemas by themselves.
-pub(crate) fn schemas(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+pub fn schemas(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let found = files(named)?;
     if !named.is_empty() || found.len() == 1 {
         return Ok(found);
@@ -44,7 +44,7 @@ pub(crate) fn schemas(named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The schemas in a directory.
-pub(crate) fn schemas_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn schemas_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot = |error| format!("cannot look for schemas in {}: {error}", directory.display());
     let found = whole(in_directory(directory).map_err(cannot)?)?;
     if found.is_empty() {
@@ -66,7 +66,7 @@ fn whole(found: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The schema that is meant by a name: of a file, or of a system.
-pub(crate) fn named(name: &str) -> Result<PathBuf, String> {
+pub fn named(name: &str) -> Result<PathBuf, String> {
     let path = Path::new(name);
     if name == STDIN || path.extension().is_some_and(|end| end == "larder") || path.is_file() {
         return Ok(path.to_owned());
@@ -88,7 +88,7 @@ pub(crate) fn named(name: &str) -> Result<PathBuf, String> {
 }
 
 /// The one schema there is, when none was named.
-pub(crate) fn only() -> Result<PathBuf, String> {
+pub fn only() -> Result<PathBuf, String> {
     let found = schemas(&[])?;
     match found.as_slice() {
         [path] => Ok(path.clone()),
@@ -96,11 +96,11 @@ pub(crate) fn only() -> Result<PathBuf, String> {
     }
 }
 
-pub(crate) fn listed(paths: &[PathBuf]) -> String {
+pub fn listed(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) fn read(path: &Path) -> Result<String, String> {
+pub fn read(path: &Path) -> Result<String, String> {
     text(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => match files(&[]) {
             Ok(found) => format!("there is no file {}; known here: {}", path.display(), listed(&found)),
@@ -112,7 +112,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// The text of a file, or of stdin.
-pub(crate) fn text(path: &Path) -> io::Result<String> {
+pub fn text(path: &Path) -> io::Result<String> {
     if path == Path::new(STDIN) {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map(|_| text)
@@ -123,7 +123,7 @@ pub(crate) fn text(path: &Path) -> io::Result<String> {
 
 /// Puts the text in place of the file in one step, so that nobody ever reads half of it. A link stays a link,
 /// and the file keeps its permissions.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let directory = path.parent().filter(|directory| *directory != Path::new(""));
     let mut draft = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
@@ -139,14 +139,15 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Loads a schema with the files it includes and the environment of this process.
-pub(crate) fn load(path: &Path) -> Result<Loaded, String> {
+pub fn load(path: &Path) -> Result<Loaded, String> {
     let text = read(path)?;
     let mut loader = Beside(path.to_owned());
     Ok(Schema::load(&path.display().to_string(), &text, &mut loader, &environment()))
 }
 
 /// Gives included files from beside the one that was asked for.
-pub(crate) struct Beside(pub(crate) PathBuf);
+#[derive(Debug)]
+pub struct Beside(pub PathBuf);
 
 impl Loader for Beside {
     fn load(&mut self, path: &str) -> Result<String, String> {
@@ -155,17 +156,17 @@ impl Loader for Beside {
 }
 
 /// Variables that are not text cannot be the value of a param and are left out.
-pub(crate) fn environment() -> Environment {
+pub fn environment() -> Environment {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-pub(crate) fn beside(path: &Path, other: &str) -> PathBuf {
+pub fn beside(path: &Path, other: &str) -> PathBuf {
     path.parent().map_or_else(|| PathBuf::from(other), |directory| directory.join(other))
 }
 
-pub(crate) fn includes(text: &str) -> Vec<String> {
+pub fn includes(text: &str) -> Vec<String> {
     let (tree, _) = parse(text);
     let paths = tree.items.iter().filter_map(|item| match item {
         ast::Item::Include { path } => path.plain(),
@@ -175,7 +176,7 @@ pub(crate) fn includes(text: &str) -> Vec<String> {
 }
 
 /// In order of their names, so that what is told about them does not depend on the file system.
-pub(crate) fn in_directory(directory: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn in_directory(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let place = if directory == Path::new("") { Path::new(".") } else { directory };
     let mut found = Vec::new();
     for entry in fs::read_dir(place)? {

@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use larder_server::{Principals, Tls, TlsFiles};
 
 use super::follow::{Followed, Seen, look};
-use crate::commands::access::file;
-use crate::terminal::count;
+use crate::access_file;
+use crate::count;
 
 /// The access file, and who was in it when it was read last.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl AccessFile {
     /// And what it was like before it was read.
     pub(super) fn read(path: &Path) -> Result<(Self, Seen), String> {
         let seen = look([path.to_owned()]);
-        let principals = Principals::new(file::read(path)?);
+        let principals = Principals::new(access_file::read(path)?);
         Ok((Self { path: path.to_owned(), principals }, seen))
     }
 
@@ -39,7 +39,7 @@ impl Followed for AccessFile {
     }
 
     fn read_again(&self) {
-        match file::read(&self.path) {
+        match access_file::read(&self.path) {
             Ok(access) => {
                 let known = count(access.principals().len(), "principal");
                 self.principals.replace(access);

@@ -31,7 +31,7 @@ use larder_server::{ArchiveOptions, Audit, Config, Door, Durability, Error, Limi
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
 
-use super::console;
+use crate::console;
 use follow::{Followed, Seen, follow};
 use hangup::Hangups;
 use keys::{AccessFile, TlsArguments};
@@ -42,7 +42,7 @@ use schemas::{InForce, ModeWord, Schemas};
 /// Point any AWS SDK at it: set its endpoint URL to http://127.0.0.1:8000 and give it any region and any
 /// credentials. With --access it asks for those of its own, and without it does not look at them.
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub struct Serve {
     /// Where the store is, created if absent [env: LARDER_STORE] [default: larder-data]
     #[arg(long, alias = "data", value_name = "DIR", conflicts_with = "memory")]
     store: Option<Address>,
@@ -146,7 +146,7 @@ enum DurabilityWord {
 }
 
 impl Serve {
-    pub(crate) fn run(self) -> Result<(), String> {
+    pub fn run(self) -> Result<(), String> {
         raise_file_limit();
         larder_server::log_panics_with_their_place();
         let runtime = runtime::Builder::new_multi_thread()
@@ -231,7 +231,7 @@ impl Serve {
             None => None,
             Some(directory) => {
                 let keep_ms = u64::try_from(self.archive_keep.as_millis()).ok();
-                let options = ArchiveOptions::new(directory, super::key(self.key_file.as_deref())?);
+                let options = ArchiveOptions::new(directory, crate::key(self.key_file.as_deref())?);
                 Some(ArchiveOptions { keep_ms, ..options })
             }
         };
@@ -253,7 +253,7 @@ impl Serve {
                     DurabilityWord::Immediate => Durability::Immediate,
                     DurabilityWord::Relaxed => Durability::Relaxed,
                 },
-                key: super::key(self.key_file.as_deref())?,
+                key: crate::key(self.key_file.as_deref())?,
             },
         };
         let mut limits = Limits::of_this_machine();
@@ -354,7 +354,7 @@ fn from_environment() -> Result<Address, String> {
     }
 }
 
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let unclear = |cause: &dyn Display| format!("{cause}; give HOST:PORT, such as 127.0.0.1:8000");
     let mut found = text.to_socket_addrs().map_err(|error| unclear(&error))?;
     found.next().ok_or_else(|| unclear(&"no such host"))
@@ -424,7 +424,7 @@ fn announce(endpoint: &str, console: Option<&str>, store: &StoreConfig) -> io::R
 }
 
 /// The error, its cause and the next step, in a sentence.
-pub(super) fn advise(error: &Error) -> String {
+pub fn advise(error: &Error) -> String {
     match error {
         Error::Remote { .. } => {
             format!(
@@ -457,7 +457,7 @@ fn raise_file_limit() {
 }
 
 /// Done at the first signal to stop. The second ends the process.
-pub(super) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
+pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -12,8 +12,8 @@ use larder_engine::Engine;
 use larder_schema::{Colour, render_all};
 
 use super::follow::{Followed, Seen, look};
+use crate::count;
 use crate::project;
-use crate::terminal::count;
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum ModeWord {
