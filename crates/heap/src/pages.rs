@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A page of the tree with the two counts of the `Arc` that holds it.
 const PAGE_BYTES: usize = 4096 + 2 * size_of::<usize>();
-const ALIGNMENT: usize = 16;
+const ALIGNMENT: usize = 2 * size_of::<usize>();
 /// Pages in a block.
 const BLOCK: usize = 64;
 

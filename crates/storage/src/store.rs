@@ -25,8 +25,8 @@ use std::thread::{self, JoinHandle};
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub durability: Durability,
-    /// Memory for pages and for what the tree has not absorbed yet; taken as it is used. Tables take up to 8 MiB of it even
-    /// where it is less than 16 MiB.
+    /// Memory for pages and for what the tree has not absorbed yet; taken as it is used. What the
+    /// tree has not absorbed may take 8 MiB even where that is more than half of it.
     pub cache_bytes: usize,
     /// Room for writes before the tree takes them, in a new store. More of it makes writing faster, and
     /// opening after a crash slower.
